@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+/// The only door from the kernels to the hardware: warp shuffles, barriers, shared memory and
+/// memory accesses. A second implementation of this header, for the host, runs the same kernels
+/// in the tests.
+namespace adaptiveload::device {
+
+inline constexpr int warp_size = 32;
+inline constexpr unsigned full_mask = 0xffffffffu;
+
+/// Index of the calling thread in its block, x fastest.
+__device__ inline int thread_rank() {
+  return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
+}
+
+__device__ inline int lane() { return thread_rank() % warp_size; }
+
+/// The value of lane `lane ^ lane_mask`; both lanes must be in `mask`.
+__device__ inline std::uint32_t shuffle_xor(unsigned mask, std::uint32_t value, int lane_mask) {
+  return __shfl_xor_sync(mask, value, lane_mask);
+}
+
+/// The value of lane `source` of the calling lane's aligned part of `width` lanes.
+__device__ inline std::uint32_t shuffle(unsigned mask, std::uint32_t value, int source,
+                                        int width = warp_size) {
+  return __shfl_sync(mask, value, source, width);
+}
+
+__device__ inline void sync_warp(unsigned mask = full_mask) { __syncwarp(mask); }
+
+__device__ inline void sync_block() { __syncthreads(); }
+
+/// Waits until `threads` threads (whole warps) of the block have come to barrier `id` (1 to 15).
+__device__ inline void sync_named(int id, int threads) {
+  asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+/// The block's dynamic shared memory, aligned to 128 bytes.
+__device__ inline std::byte* shared_memory() {
+  extern __shared__ __align__(128) std::byte adaptiveload_shared_memory[];
+  return adaptiveload_shared_memory;
+}
+
+/// Reads an object of 1, 2, 4, 8 or 16 bytes, aligned to its size, that will be read again soon.
+template <class T>
+__device__ T load(const T* address) {
+  if constexpr (sizeof(T) == 16) {
+    return __builtin_bit_cast(T, *reinterpret_cast<const uint4*>(address));
+  } else if constexpr (sizeof(T) == 8) {
+    return __builtin_bit_cast(T, *reinterpret_cast<const uint2*>(address));
+  } else {
+    return *address;
+  }
+}
+
+/// As `load`, for data that no kernel writes meanwhile and that is not worth keeping in L1.
+template <class T>
+__device__ T load_streaming(const T* address) {
+  if constexpr (sizeof(T) == 16) {
+    uint4 bits;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
+                 : "l"(address));
+    return __builtin_bit_cast(T, bits);
+  } else if constexpr (sizeof(T) == 8) {
+    uint2 bits;
+    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(bits.x), "=r"(bits.y)
+                 : "l"(address));
+    return __builtin_bit_cast(T, bits);
+  } else {
+    return *address;
+  }
+}
+
+/// Writes an object of 1, 2, 4, 8 or 16 bytes, aligned to its size.
+template <class T>
+__device__ void store(T* address, const T& value) {
+  if constexpr (sizeof(T) == 16) {
+    *reinterpret_cast<uint4*>(address) = __builtin_bit_cast(uint4, value);
+  } else if constexpr (sizeof(T) == 8) {
+    *reinterpret_cast<uint2*>(address) = __builtin_bit_cast(uint2, value);
+  } else {
+    *address = value;
+  }
+}
+
+}  // namespace adaptiveload::device
