@@ -19,7 +19,9 @@ __device__ inline int thread_rank() {
   return static_cast<int>(threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z));
 }
 
-__device__ inline int lane() { return thread_rank() % warp_size; }
+__device__ inline int lane() {
+  return thread_rank() % warp_size;
+}
 
 /// The value of lane `lane ^ lane_mask`; both lanes must be in `mask`.
 __device__ inline std::uint32_t shuffle_xor(unsigned mask, std::uint32_t value, int lane_mask) {
@@ -32,9 +34,13 @@ __device__ inline std::uint32_t shuffle(unsigned mask, std::uint32_t value, int 
   return __shfl_sync(mask, value, source, width);
 }
 
-__device__ inline void sync_warp(unsigned mask = full_mask) { __syncwarp(mask); }
+__device__ inline void sync_warp(unsigned mask = full_mask) {
+  __syncwarp(mask);
+}
 
-__device__ inline void sync_block() { __syncthreads(); }
+__device__ inline void sync_block() {
+  __syncthreads();
+}
 
 /// Waits until `threads` threads (whole warps) of the block have come to barrier `id` (1 to 15).
 __device__ inline void sync_named(int id, int threads) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <adaptiveload/support/cuda_error.cuh>
-
 #include <cstddef>
 #include <cstdint>
 
@@ -10,8 +9,8 @@ namespace adaptiveload::device {
 /// The calling thread's current CUDA device.
 struct properties {
   int multiprocessors;
-  int compute_capability;           // 10 * major + minor
-  std::size_t max_shared_bytes;     // of one block, after opting in
+  int compute_capability;        // 10 * major + minor
+  std::size_t max_shared_bytes;  // of one block, after opting in
 };
 
 inline properties current_properties() {
