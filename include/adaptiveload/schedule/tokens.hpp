@@ -54,8 +54,8 @@ struct tokenizer {
 
     constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
     detail::require(rows <= most / columns, "height", shape.height, "fewer than 2^63 tokens");
-    detail::require(latent_frames / patch_frames <= most / (rows * columns), "frames",
-                    shape.frames, "fewer than 2^63 tokens");
+    detail::require(latent_frames / patch_frames <= most / (rows * columns), "frames", shape.frames,
+                    "fewer than 2^63 tokens");
     return latent_frames / patch_frames * rows * columns;
   }
 
@@ -68,7 +68,8 @@ struct tokenizer {
   }
 };
 
-/// Wan 2.1: an autoencoder of stride 4 x 8 x 8 whose first frame stands alone, patches of 1 x 2 x 2.
+/// Wan 2.1: an autoencoder of stride 4 x 8 x 8 whose first frame stands alone, patches of 1 x 2
+/// x 2.
 inline constexpr tokenizer wan21{.temporal_stride = 4,
                                  .spatial_stride = 8,
                                  .patch_frames = 1,
