@@ -1,0 +1,43 @@
+#include <gtest/gtest.h>
+
+#include <adaptiveload/schedule/load_report.hpp>
+#include <cmath>
+#include <stdexcept>
+#include <vector>
+
+namespace al = adaptiveload;
+
+namespace {
+
+TEST(LoadReport, BubbleIsTheShareOfTimeSpentWaiting) {
+  const std::vector<double> rank_ms{100, 50, 200, 100};  // two steps of two ranks
+  const auto report = al::report_load(rank_ms, 2, 30, 6000);
+  EXPECT_EQ(report.steps, 2);
+  EXPECT_EQ(report.samples, 30);
+  EXPECT_EQ(report.tokens, 6000);
+  EXPECT_DOUBLE_EQ(report.epoch_ms, 300);
+  EXPECT_DOUBLE_EQ(report.bubble, 1 - 450.0 / 600);
+  EXPECT_DOUBLE_EQ(report.step_cv, 50.0 / 150);
+  EXPECT_NEAR(report.compute_cv, std::sqrt(2968.75) / 112.5, 1e-12);
+  EXPECT_DOUBLE_EQ(report.tokens_per_second_per_rank, 6000 / 0.6);
+  EXPECT_DOUBLE_EQ(report.samples_per_second_per_rank, 30 / 0.6);
+}
+
+TEST(LoadReport, EqualRanksHaveNoBubble) {
+  const std::vector<double> rank_ms(12, 7.0);
+  const auto report = al::report_load(rank_ms, 4, 1, 1);
+  EXPECT_EQ(report.bubble, 0);
+  EXPECT_EQ(report.compute_cv, 0);
+  EXPECT_EQ(report.step_cv, 0);
+}
+
+TEST(LoadReport, BadArgumentsAreNamed) {
+  const std::vector<double> three{1, 2, 3};
+  const std::vector<double> bad{1, std::nan("")};
+  EXPECT_THROW(al::report_load(three, 0, 1, 1), std::invalid_argument);
+  EXPECT_THROW(al::report_load(three, 2, 1, 1), std::invalid_argument);
+  EXPECT_THROW(al::report_load({}, 2, 1, 1), std::invalid_argument);
+  EXPECT_THROW(al::report_load(bad, 2, 1, 1), std::invalid_argument);
+}
+
+}  // namespace
