@@ -5,11 +5,11 @@ include(FetchContent)
 
 function(adaptiveload_declare name url sha256)
   FetchContent_Declare(
-    ${name}
+    ${name} SYSTEM
     URL ${url}
     URL_HASH SHA256=${sha256}
     DOWNLOAD_EXTRACT_TIMESTAMP OFF
-    SYSTEM FIND_PACKAGE_ARGS ${ARGN})
+    FIND_PACKAGE_ARGS ${ARGN})
 endfunction()
 
 adaptiveload_declare(
@@ -31,11 +31,11 @@ adaptiveload_declare(
   Boost https://github.com/boostorg/boost/releases/download/boost-1.84.0/boost-1.84.0.tar.xz
   2e64e5d79a738d0fa6fb546c6e5c2bd28f88d268a2a080546f74e5ff98f29d0e COMPONENTS context)
 FetchContent_Declare(
-  rapidcheck
+  rapidcheck SYSTEM
   GIT_REPOSITORY https://github.com/emil-e/rapidcheck.git
   GIT_TAG ff6af6fc683159deb51c543b065eba14dfcf329b
   GIT_SUBMODULES ""
-  SYSTEM FIND_PACKAGE_ARGS)
+  FIND_PACKAGE_ARGS)
 
 # For those that are built from source: their libraries and nothing else of them.
 set(INSTALL_GTEST OFF)
@@ -43,8 +43,9 @@ set(BUILD_GMOCK OFF)
 set(BENCHMARK_ENABLE_TESTING OFF)
 set(BENCHMARK_ENABLE_INSTALL OFF)
 set(EIGEN_BUILD_DOC OFF)
-set(EIGEN_BUILD_TESTING OFF)
+set(BUILD_TESTING OFF)
 set(EIGEN_BUILD_PKGCONFIG OFF)
 set(BOOST_INCLUDE_LIBRARIES context)
 # Some of these name a CMake older than CMake 4 accepts.
 set(CMAKE_POLICY_VERSION_MINIMUM 3.5)
+set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)
