@@ -1,0 +1,121 @@
+#pragma once
+
+#include <adaptiveload/schedule/csv_reader.hpp>
+#include <adaptiveload/schedule/measurement.hpp>
+#include <adaptiveload/schedule/tokens.hpp>
+#include <cerrno>
+#include <concepts>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <istream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace adaptiveload {
+
+/// A shape of a corpus and its share of the samples, in any unit.
+struct weighted_shape {
+  video_shape shape;
+  double weight = 1;
+
+  friend constexpr bool operator==(const weighted_shape&, const weighted_shape&) = default;
+};
+
+/// Reads measured steps: columns `batch_size`, `sequence_length`, `step_ms` and, where the file has
+/// it, `peak_memory_bytes` (a field of it may be empty).
+///
+/// Throws `csv_error` with file, line and column on anything that is not a positive number.
+[[nodiscard]] inline std::vector<measurement> read_measurements(std::istream& in,
+                                                                const std::string& name) {
+  csv_reader rows(in, name);
+  const auto batch_size = rows.column("batch_size");
+  const auto sequence_length = rows.column("sequence_length");
+  const auto step_ms = rows.column("step_ms");
+  const auto peak_memory = rows.find_column("peak_memory_bytes");
+  std::vector<measurement> measurements;
+  while (rows.next()) {
+    measurement m{.batch_size = rows.positive<std::int64_t>(batch_size),
+                  .sequence_length = rows.positive<std::int64_t>(sequence_length),
+                  .step_ms = rows.positive<double>(step_ms)};
+    if (m.batch_size > INT64_MAX / m.sequence_length) {
+      rows.reject(batch_size, "fewer than 2^63 tokens");
+    }
+    if (peak_memory && !rows.text(*peak_memory).empty()) {
+      m.peak_memory_bytes = rows.positive<std::int64_t>(*peak_memory);
+    }
+    measurements.push_back(m);
+  }
+  return measurements;
+}
+
+/// Reads shapes and their shares: columns `frames`, `height`, `width` in pixels and, where the file
+/// has it, `weight` (1 for each otherwise). Throws `csv_error` as `read_measurements` does.
+[[nodiscard]] inline std::vector<weighted_shape> read_shapes(std::istream& in,
+                                                             const std::string& name) {
+  csv_reader rows(in, name);
+  const auto frames = rows.column("frames");
+  const auto height = rows.column("height");
+  const auto width = rows.column("width");
+  const auto weight = rows.find_column("weight");
+  std::vector<weighted_shape> shapes;
+  while (rows.next()) {
+    shapes.push_back({{.frames = rows.positive<std::int64_t>(frames),
+                       .height = rows.positive<std::int64_t>(height),
+                       .width = rows.positive<std::int64_t>(width)},
+                      weight ? rows.positive<double>(*weight) : 1.0});
+  }
+  return shapes;
+}
+
+/// Calls `on_sample(video_shape)` for each row of a manifest, which has one sample a row: columns
+/// `frames`, `height`, `width` in pixels. Needs constant memory whatever the file's size.
+///
+/// Throws `csv_error` as `read_measurements` does.
+template <std::invocable<video_shape> OnSample>
+void read_manifest(std::istream& in, const std::string& name, OnSample on_sample) {
+  csv_reader rows(in, name);
+  const auto frames = rows.column("frames");
+  const auto height = rows.column("height");
+  const auto width = rows.column("width");
+  while (rows.next()) {
+    on_sample(video_shape{.frames = rows.positive<std::int64_t>(frames),
+                          .height = rows.positive<std::int64_t>(height),
+                          .width = rows.positive<std::int64_t>(width)});
+  }
+}
+
+namespace detail {
+
+/// A file opened for reading, or an error that says why it isn't.
+inline std::ifstream open_csv(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw csv_error(path.string() + ": cannot be opened: " + std::strerror(errno));
+  return in;
+}
+
+}  // namespace detail
+
+/// The same from a file.
+[[nodiscard]] inline std::vector<measurement> read_measurements(const std::filesystem::path& path) {
+  std::ifstream in = detail::open_csv(path);
+  return read_measurements(in, path.string());
+}
+
+/// The same from a file.
+[[nodiscard]] inline std::vector<weighted_shape> read_shapes(const std::filesystem::path& path) {
+  std::ifstream in = detail::open_csv(path);
+  return read_shapes(in, path.string());
+}
+
+/// The same from a file.
+template <std::invocable<video_shape> OnSample>
+void read_manifest(const std::filesystem::path& path, OnSample on_sample) {
+  std::ifstream in = detail::open_csv(path);
+  read_manifest(in, path.string(), std::move(on_sample));
+}
+
+}  // namespace adaptiveload
