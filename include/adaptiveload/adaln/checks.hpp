@@ -45,6 +45,14 @@ void check_gradient(const modulation_gradient<G>& gradient, const activation_sha
               " either way, so that no two samples write one place");
 }
 
+inline void check_scratch(const void* scratch, std::size_t bytes, std::size_t needed) {
+  require(bytes >= needed, "scratch_bytes", bytes, std::to_string(needed) + " or more");
+  if (needed == 0) return;
+  if (scratch == nullptr) throw_invalid("scratch", "null", "a pointer to scratch_bytes bytes");
+  const auto address = reinterpret_cast<std::uintptr_t>(scratch);
+  require(address % 16 == 0, "scratch", address, "an address that is a multiple of 16");
+}
+
 template <class X, class M, class Y>
 void check_arguments(const layernorm_modulate_args<X, M, Y>& args) {
   check_shape(args.shape);

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <adaptiveload/adaln/arguments.hpp>
+#include <adaptiveload/adaln/row.cuh>
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+/// Which kernel takes a shape, with how many threads.
+namespace adaptiveload::detail {
+
+inline constexpr std::int64_t max_blocks = 0x7fffffff;  // of a grid's x dimension
+
+constexpr std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+template <int Value>
+using constant = std::integral_constant<int, Value>;
+
+/// Whether `pack`s of Width elements may be read at `data` and at whole multiples of the strides
+/// from it.
+template <int Width, class T, class... Stride>
+bool packs_fit(const T* data, Stride... stride) {
+  constexpr std::int64_t bytes = pack<T, Width>::access_bytes;
+  return reinterpret_cast<std::uintptr_t>(data) % bytes == 0 &&
+         ((stride * static_cast<std::int64_t>(sizeof(T)) % bytes == 0) && ...);
+}
+
+/// Calls `f(team, vectors, threads)` with the team that holds a row of `features` elements in
+/// registers, as constants, and the block's threads; false if none does.
+///
+/// A thread holds at most 6 accesses of a row: with the next row's 6 under way, that is 48 of its
+/// registers, and still enough rows in flight to cover the latency of memory. So a warp takes up
+/// to 192 accesses (1,536 features of 2 bytes), wider rows a block of the fewest warps, and short
+/// ones a part of a warp. Rows beyond 512 threads are left to the streamed kernels.
+template <int Width, class F>
+bool with_team(std::int64_t features, F f) {
+  constexpr int max_vectors = 6, warp_block = 128;
+  const std::int64_t accesses = features / Width;
+  if (accesses <= 8) return f(constant<8>{}, constant<1>{}, warp_block), true;
+  if (accesses <= 16) return f(constant<16>{}, constant<1>{}, warp_block), true;
+  int threads = 32;
+  while (threads * max_vectors < accesses) threads *= 2;
+  if (threads > 512) return false;
+  const auto vectors = ceil_divide(accesses, threads);
+  const auto choose = [&](auto v) {
+    if (threads == 32) {
+      f(constant<32>{}, v, warp_block);
+    } else if constexpr (v.value >= 4) {  // fewer would have fitted half the threads
+      f(constant<block_team>{}, v, threads);
+    }
+  };
+  switch (vectors) {
+    case 1:
+      choose(constant<1>{});
+      break;
+    case 2:
+      choose(constant<2>{});
+      break;
+    case 3:
+      choose(constant<3>{});
+      break;
+    case 4:
+      choose(constant<4>{});
+      break;
+    case 5:
+      choose(constant<5>{});
+      break;
+    default:
+      choose(constant<6>{});
+      break;
+  }
+  return true;
+}
+
+/// Calls `f(width)` with Width as a constant if packs of it may be used, else with 1.
+template <int Width, class F>
+void with_width(bool fits, F f) {
+  if (fits) {
+    f(constant<Width>{});
+  } else {
+    f(constant<1>{});
+  }
+}
+
+/// Threads of a block that streams a row.
+inline int streamed_threads(std::int64_t features, int width) {
+  const std::int64_t warps = ceil_divide(features, 32 * std::int64_t{width});
+  return 32 * static_cast<int>(std::min<std::int64_t>(warps, 16));
+}
+
+}  // namespace adaptiveload::detail

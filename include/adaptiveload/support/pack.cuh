@@ -1,0 +1,102 @@
+#pragma once
+
+#include <adaptiveload/support/device.cuh>
+#include <algorithm>
+#include <cstddef>
+
+namespace adaptiveload::detail {
+
+__device__ inline float to_float(float value) {
+  return value;
+}
+__device__ inline float to_float(__nv_bfloat16 value) {
+  return __bfloat162float(value);
+}
+__device__ inline float to_float(__half value) {
+  return __half2float(value);
+}
+
+template <class T>
+__device__ T from_float(float value) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    return __float2bfloat16_rn(value);
+  } else if constexpr (std::is_same_v<T, __half>) {
+    return __float2half_rn(value);
+  } else {
+    return value;
+  }
+}
+
+/// `Width` neighbouring elements, moved in accesses of up to 16 bytes.
+template <class T, int Width>
+struct pack {
+  static constexpr int bytes = Width * static_cast<int>(sizeof(T));
+  static constexpr int access_bytes = std::min(bytes, 16);
+  static constexpr int accesses = bytes / access_bytes;
+  struct alignas(access_bytes) access {
+    T values[static_cast<std::size_t>(Width / accesses)];
+  };
+
+  access parts[static_cast<std::size_t>(accesses)];
+
+  __device__ float operator[](int i) const {
+    return to_float(parts[i / (Width / accesses)].values[i % (Width / accesses)]);
+  }
+};
+
+/// Reads `pack`s that will be read again soon.
+template <int Width, class T>
+__device__ pack<T, Width> load_pack(const T* address) {
+  using result = pack<T, Width>;
+  result read;
+#pragma unroll
+  for (int i = 0; i < result::accesses; ++i) {
+    read.parts[i] = device::load(reinterpret_cast<const typename result::access*>(address) + i);
+  }
+  return read;
+}
+
+/// Reads `pack`s once.
+template <int Width, class T>
+__device__ pack<T, Width> load_pack_streaming(const T* address) {
+  using result = pack<T, Width>;
+  result read;
+#pragma unroll
+  for (int i = 0; i < result::accesses; ++i) {
+    read.parts[i] =
+        device::load_streaming(reinterpret_cast<const typename result::access*>(address) + i);
+  }
+  return read;
+}
+
+/// Rounds to T and writes.
+template <class T, int Width>
+__device__ void store_pack(T* address, const float (&values)[Width]) {
+  using result = pack<T, Width>;
+  constexpr int each = Width / result::accesses;
+#pragma unroll
+  for (int i = 0; i < result::accesses; ++i) {
+    typename result::access rounded;
+    if constexpr (std::is_same_v<T, float> || each == 1) {
+#pragma unroll
+      for (int k = 0; k < each; ++k) rounded.values[k] = from_float<T>(values[i * each + k]);
+    } else {  // one instruction converts a pair
+#pragma unroll
+      for (int k = 0; k < each; k += 2) {
+        const float low = values[i * each + k], high = values[i * each + k + 1];
+        if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+          const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+          rounded.values[k] = pair.x;
+          rounded.values[k + 1] = pair.y;
+        } else {
+          const __half2 pair = __floats2half2_rn(low, high);
+          rounded.values[k] = pair.x;
+          rounded.values[k + 1] = pair.y;
+        }
+      }
+    }
+    device::store(reinterpret_cast<typename result::access*>(address) + i, rounded);
+  }
+}
+
+}  // namespace adaptiveload::detail
