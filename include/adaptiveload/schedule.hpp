@@ -11,4 +11,5 @@
 #include <adaptiveload/schedule/measurement.hpp>
 #include <adaptiveload/schedule/memory_model.hpp>
 #include <adaptiveload/schedule/power_law.hpp>
+#include <adaptiveload/schedule/shape_benchmark.hpp>
 #include <adaptiveload/schedule/tokens.hpp>

@@ -25,31 +25,47 @@ struct weighted_shape {
   friend constexpr bool operator==(const weighted_shape&, const weighted_shape&) = default;
 };
 
+/// Steps that were measured, and shapes of which a step ran out of memory.
+struct measured_steps {
+  std::vector<measurement> measurements;
+  std::vector<out_of_memory_shape> out_of_memory;
+};
+
 /// Reads measured steps: columns `batch_size`, `sequence_length`, `step_ms` and, where the file has
-/// it, `peak_memory_bytes` (a field of it may be empty).
+/// it, `peak_memory_bytes` (a field of it may be empty). A step that ran out of memory has
+/// `out_of_memory` as its `step_ms`.
 ///
-/// Throws `csv_error` with file, line and column on anything that is not a positive number.
-[[nodiscard]] inline std::vector<measurement> read_measurements(std::istream& in,
-                                                                const std::string& name) {
+/// Throws `csv_error` with file, line and column on anything else that is not a positive number.
+[[nodiscard]] inline measured_steps read_measured_steps(std::istream& in, const std::string& name) {
   csv_reader rows(in, name);
   const auto batch_size = rows.column("batch_size");
   const auto sequence_length = rows.column("sequence_length");
   const auto step_ms = rows.column("step_ms");
   const auto peak_memory = rows.find_column("peak_memory_bytes");
-  std::vector<measurement> measurements;
+  measured_steps steps;
   while (rows.next()) {
     measurement m{.batch_size = rows.positive<std::int64_t>(batch_size),
-                  .sequence_length = rows.positive<std::int64_t>(sequence_length),
-                  .step_ms = rows.positive<double>(step_ms)};
+                  .sequence_length = rows.positive<std::int64_t>(sequence_length)};
     if (m.batch_size > INT64_MAX / m.sequence_length) {
       rows.reject(batch_size, "fewer than 2^63 tokens");
     }
+    if (rows.text(step_ms) == "out_of_memory") {
+      steps.out_of_memory.push_back({m.batch_size, m.sequence_length});
+      continue;
+    }
+    m.step_ms = rows.positive<double>(step_ms);
     if (peak_memory && !rows.text(*peak_memory).empty()) {
       m.peak_memory_bytes = rows.positive<std::int64_t>(*peak_memory);
     }
-    measurements.push_back(m);
+    steps.measurements.push_back(m);
   }
-  return measurements;
+  return steps;
+}
+
+/// As `read_measured_steps`, passing over the steps that ran out of memory.
+[[nodiscard]] inline std::vector<measurement> read_measurements(std::istream& in,
+                                                                const std::string& name) {
+  return read_measured_steps(in, name).measurements;
 }
 
 /// Reads shapes and their shares: columns `frames`, `height`, `width` in pixels and, where the file
@@ -98,6 +114,12 @@ inline std::ifstream open_csv(const std::filesystem::path& path) {
 }
 
 }  // namespace detail
+
+/// The same from a file.
+[[nodiscard]] inline measured_steps read_measured_steps(const std::filesystem::path& path) {
+  std::ifstream in = detail::open_csv(path);
+  return read_measured_steps(in, path.string());
+}
 
 /// The same from a file.
 [[nodiscard]] inline std::vector<measurement> read_measurements(const std::filesystem::path& path) {

@@ -23,6 +23,17 @@ struct measurement {
   friend constexpr bool operator==(const measurement&, const measurement&) = default;
 };
 
+/// A shape of which a step ran out of memory.
+struct out_of_memory_shape {
+  std::int64_t batch_size = 0;
+  std::int64_t sequence_length = 0;
+
+  [[nodiscard]] constexpr std::int64_t tokens() const { return batch_size * sequence_length; }
+
+  friend constexpr bool operator==(const out_of_memory_shape&,
+                                   const out_of_memory_shape&) = default;
+};
+
 namespace detail {
 
 /// Throws `std::invalid_argument` naming the first measurement, and its field, that cannot be one.

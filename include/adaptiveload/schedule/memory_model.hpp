@@ -14,12 +14,6 @@
 
 namespace adaptiveload {
 
-/// A shape of which a step ran out of memory.
-struct out_of_memory_shape {
-  std::int64_t batch_size = 0;
-  std::int64_t sequence_length = 0;
-};
-
 /// Peak memory of a step as an upper bound, affine in its tokens B x S.
 struct memory_model {
   double fixed_bytes = 0;      ///< parameters, gradients, optimizer state
