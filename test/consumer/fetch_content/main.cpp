@@ -1,3 +1,5 @@
 #include <adaptiveload/schedule.hpp>
 
-int main() { return adaptiveload::batch_size(32'760, {.max_tokens = 302'400}) == 9 ? 0 : 1; }
+int main() {
+  return adaptiveload::batch_size(32'760, {.max_tokens = 302'400}) == 9 ? 0 : 1;
+}
