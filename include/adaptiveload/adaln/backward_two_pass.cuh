@@ -1,6 +1,7 @@
 #pragma once
 
 #include <adaptiveload/adaln/arguments.hpp>
+#include <adaptiveload/adaln/backward_rows.cuh>
 #include <adaptiveload/adaln/row.cuh>
 #include <adaptiveload/reduce/column_tile.cuh>
 #include <cstdint>
@@ -8,23 +9,6 @@
 /// The backward in two passes over x and dy, as published (Guo et al. 2026): dx by rows, then
 /// dscale and dshift by a grid of column tiles.
 namespace adaptiveload::detail {
-
-/// What dx needs of a row: sums of x - mean, g and g * (x - mean), with g = dy * (1 + scale).
-/// The first is 0 but for the rounding of the saved mean, which it gives back.
-struct row_gradient {
-  float mean, rstd, rest, mean_gradient, mean_projection;
-
-  __device__ row_gradient(float saved_mean, float saved_rstd, const sums<3>& sum, float features)
-      : mean(saved_mean), rstd(saved_rstd), rest(sum.value[0] / features) {
-    mean_gradient = sum.value[1] / features;
-    mean_projection = rstd * (sum.value[2] - rest * sum.value[1]) / features;
-  }
-
-  __device__ float dx(float x, float gradient) const {
-    const float normal = ((x - mean) - rest) * rstd;
-    return rstd * ((gradient - mean_gradient) - normal * mean_projection);
-  }
-};
 
 __device__ inline void add_row_sums(sums<3>& sum, float difference, float gradient) {
   sum.value[0] += difference;
@@ -80,7 +64,7 @@ __global__ void __launch_bounds__(512)
     if (feature(v) < features) {
       float dx[Width];
 #pragma unroll
-      for (int k = 0; k < Width; ++k) dx[k] = result.dx(x[v][k], gradient[v][k]);
+      for (int k = 0; k < Width; ++k) dx[k] = result.dx(result.normal(x[v][k]), gradient[v][k]);
       store_pack(args.dx + row * features + feature(v), dx);
     }
   }
@@ -121,7 +105,8 @@ __global__ void __launch_bounds__(512)
       const auto scale_i = load_pack<Width>(scale + i);
       float dx[Width];
 #pragma unroll
-      for (int k = 0; k < Width; ++k) dx[k] = result.dx(x_i[k], dy_i[k] * (1 + scale_i[k]));
+      for (int k = 0; k < Width; ++k)
+        dx[k] = result.dx(result.normal(x_i[k]), dy_i[k] * (1 + scale_i[k]));
       store_pack(args.dx + row * features + i, dx);
     }
     if (threadIdx.x == 0) rests[row] = result.rest;

@@ -97,4 +97,87 @@ __device__ void store(T* address, const T& value) {
   }
 }
 
+/// An mbarrier in shared memory: phases end when the expected bytes have come.
+using transfer_barrier = std::uint64_t;
+
+__device__ inline std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+/// Whether the code at hand is compiled for a device with `copy_bulk` (sm_90 and later).
+__device__ constexpr bool has_bulk_copies() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  return true;
+#else
+  return false;
+#endif
+}
+
+/// Makes `barrier` ready, for one `expect_bytes` a phase. By one thread; `sync_block` must follow.
+__device__ inline void init_barrier(transfer_barrier* barrier) {
+  if constexpr (has_bulk_copies()) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier))
+                 : "memory");
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+}
+
+/// Says how many bytes the current phase of `barrier` waits for. By one thread, before copying.
+__device__ inline void expect_bytes(transfer_barrier* barrier, std::uint32_t bytes) {
+  if constexpr (has_bulk_copies()) {
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+        "r"(bytes)
+        : "memory");
+  }
+}
+
+/// Starts a copy of `bytes` from global to shared memory, both aligned to 16 bytes and `bytes` a
+/// multiple of 16, that `barrier` counts. By one thread, once the block is done with what lay
+/// there.
+__device__ inline void copy_bulk(void* shared, const void* global, std::uint32_t bytes,
+                                 transfer_barrier* barrier) {
+  if constexpr (has_bulk_copies()) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+            "r"(shared_address(shared)),
+        "l"(global), "r"(bytes), "r"(shared_address(barrier))
+        : "memory");
+  }
+}
+
+/// Waits for the end of the phase of `barrier` whose number has the given parity.
+__device__ inline void wait_for_bytes(transfer_barrier* barrier, std::uint32_t parity) {
+  if constexpr (has_bulk_copies()) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}" ::"r"(shared_address(barrier)),
+        "r"(parity)
+        : "memory");
+  }
+}
+
+/// Starts a copy of 16 bytes from global to shared memory, into the calling thread's current group
+/// of copies.
+__device__ inline void copy_async(void* shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),
+               "l"(global)
+               : "memory");
+}
+
+/// Ends the calling thread's current group of copies.
+__device__ inline void end_copy_group() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+/// Waits until at most `Pending` of the calling thread's latest groups of copies are unfinished.
+template <int Pending>
+__device__ void wait_for_copy_groups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
+}
+
 }  // namespace adaptiveload::device
