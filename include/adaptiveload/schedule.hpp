@@ -4,6 +4,7 @@
 #include <adaptiveload/schedule/batch_size.hpp>
 #include <adaptiveload/schedule/bucket_plan.hpp>
 #include <adaptiveload/schedule/cost_curve.hpp>
+#include <adaptiveload/schedule/cost_fit.hpp>
 #include <adaptiveload/schedule/cost_model.hpp>
 #include <adaptiveload/schedule/csv.hpp>
 #include <adaptiveload/schedule/csv_reader.hpp>

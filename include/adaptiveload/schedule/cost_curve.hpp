@@ -12,7 +12,9 @@ enum class cost_form {
   quadratic,          ///< a + B (b1 S + b2 S^2): what is linear in tokens, and attention
   floored_power,      ///< max(floor, a + b B S^p): small steps are bound by launches
   floored_quadratic,  ///< max(floor, a + B (b1 S + b2 S^2))
-  interpolated,       ///< the best of these, times a smooth correction through the measurements
+  /// max(floor, a + B (b0 + b1 S + b2 S^2)): every sample also has its text and its modulation
+  floored_polynomial,
+  interpolated,  ///< the best of these, times a smooth correction through the measurements
 };
 
 [[nodiscard]] constexpr const char* to_string(cost_form form) {
@@ -25,27 +27,30 @@ enum class cost_form {
       return "floored_power";
     case cost_form::floored_quadratic:
       return "floored_quadratic";
+    case cost_form::floored_polynomial:
+      return "floored_polynomial";
     case cost_form::interpolated:
       return "interpolated";
   }
   return "unknown";
 }
 
-/// Step time as `max(floor_ms, fixed_ms + B (slope S^exponent + quadratic S^2))`, in milliseconds.
+/// Step time as `max(floor_ms, fixed_ms + B (per_sample + slope S^exponent + quadratic S^2))`, in
+/// milliseconds.
 ///
-/// It writes every parametric form: the power forms have `quadratic` 0, the quadratic ones
-/// `exponent` 1, and those without a floor `floor_ms` 0.
+/// It writes every parametric form: what a form lacks is 0, and `exponent` 1.
 struct cost_curve {
   double floor_ms = 0;
   double fixed_ms = 0;
-  double slope = 0;  ///< ms per sample and S^exponent
+  double per_sample = 0;  ///< ms per sample, whatever its length
+  double slope = 0;       ///< ms per sample and S^exponent
   double exponent = 1;
   double quadratic = 0;  ///< ms per sample and squared token
 
   /// The time of one sample of this length beyond what every step costs, in milliseconds.
   [[nodiscard]] double sample_ms(std::int64_t sequence_length) const {
     const double s = static_cast<double>(sequence_length);
-    return slope * (exponent == 1.0 ? s : std::pow(s, exponent)) + quadratic * s * s;
+    return per_sample + slope * (exponent == 1.0 ? s : std::pow(s, exponent)) + quadratic * s * s;
   }
 
   [[nodiscard]] double step_ms(std::int64_t batch_size, std::int64_t sequence_length) const {

@@ -3,6 +3,7 @@
 #include <adaptiveload/schedule/cost_curve.hpp>
 #include <adaptiveload/schedule/least_squares.hpp>
 #include <adaptiveload/schedule/measurement.hpp>
+#include <adaptiveload/schedule/statistics.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,22 +15,20 @@
 namespace adaptiveload::detail {
 
 constexpr bool has_floor(cost_form form) {
-  return form == cost_form::floored_power || form == cost_form::floored_quadratic;
+  return form != cost_form::power && form != cost_form::quadratic;
 }
 
 constexpr bool has_exponent(cost_form form) {
   return form == cost_form::power || form == cost_form::floored_power;
 }
 
-constexpr std::size_t parameter_count(cost_form form) {
-  return has_floor(form) ? 4 : 3;
+constexpr bool has_per_sample(cost_form form) {
+  return form == cost_form::floored_polynomial;
 }
 
-inline double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  if (values.size() % 2 == 1) return *middle;
-  return 0.5 * (*middle + *std::max_element(values.begin(), middle));
+/// Parameters of the part above the floor.
+constexpr std::size_t parameter_count(cost_form form) {
+  return has_per_sample(form) ? 4 : 3;
 }
 
 /// Signed relative errors of a curve, predicted / measured - 1.
@@ -43,18 +42,16 @@ inline std::vector<double> relative_errors(const cost_curve& curve,
   return errors;
 }
 
-/// Huber's weights of residuals at 1.345 deviations, the deviation taken from the median so that a
-/// stalled step does not count in it.
+/// Huber's weights: full up to 1.345 robust deviations, falling as the inverse beyond.
 inline std::vector<double> huber_weights(const std::vector<double>& residuals) {
+  const double bound = 1.345 * std::max(robust_deviation(residuals), 1e-9);
   std::vector<double> weights;
   weights.reserve(residuals.size());
-  for (const double r : residuals) weights.push_back(std::abs(r));
-  const double bound = 1.345 * std::max(1.4826 * median(weights), 1e-9);
-  for (double& w : weights) w = w > bound ? bound / w : 1.0;
+  for (const double r : residuals) weights.push_back(std::min(1.0, bound / std::abs(r)));
   return weights;
 }
 
-/// Fits one parametric form to relative errors, robustly.
+/// Fits one parametric form: the relative errors' Huber M-estimate, coefficients not negative.
 class curve_fitter {
  public:
   curve_fitter(std::span<const measurement> shapes, cost_form form) : shapes_(shapes), form_(form) {
@@ -63,33 +60,89 @@ class curve_fitter {
     }
   }
 
-  /// The best of several starts; with `near`, only the one that it gives.
+  /// The best of several starts, one of them `near` if given.
   cost_curve fit(const cost_curve* near = nullptr) const {
     if (!has_floor(form_)) return refine(std::vector<bool>(shapes_.size(), false), near);
-    if (near != nullptr) return refine(below(*near), near);
-    // The floor holds the steps of the fewest milliseconds; how many is what the starts try.
-    std::vector<double> times;
-    for (const measurement& m : shapes_) times.push_back(m.step_ms);
-    std::sort(times.begin(), times.end());
     cost_curve best;
     double least = std::numeric_limits<double>::infinity();
-    const std::size_t most = times.size() - (parameter_count(form_) - 1);
-    constexpr std::size_t starts = 8;
-    for (std::size_t k = 0; k <= starts; ++k) {
-      const double threshold = times[most * k / starts];
-      std::vector<bool> flat;
-      for (const measurement& m : shapes_) flat.push_back(m.step_ms < threshold);
-      const cost_curve curve = refine(flat, nullptr);
+    const auto try_start = [&](const std::vector<bool>& at_floor, const cost_curve* start) {
+      const cost_curve curve = refine(at_floor, start);
       if (const double l = loss(curve); l < least) {
         least = l;
         best = curve;
       }
+    };
+    // At the floor are the fastest steps; how many of them is what the starts try.
+    std::vector<double> times;
+    for (const measurement& m : shapes_) times.push_back(m.step_ms);
+    std::sort(times.begin(), times.end());
+    const std::size_t most = times.size() - std::min(times.size() - 1, parameter_count(form_));
+    const std::size_t starts = near != nullptr ? 4 : 8;
+    for (std::size_t k = 0; k < starts; ++k) {
+      const double threshold = times[most * k / starts];
+      std::vector<bool> at_floor;
+      for (const measurement& m : shapes_) at_floor.push_back(m.step_ms < threshold);
+      try_start(at_floor, near);
     }
+    if (near != nullptr) try_start(below(*near), near);
     return best;
   }
 
+  /// The standard errors of a fitted curve's coefficients (of the linearised M-estimate); 0 for
+  /// those that are 0 or not of the form.
+  cost_curve standard_errors(const cost_curve& curve) const {
+    const std::vector<double> residuals = relative_errors(curve, shapes_);
+    const std::vector<double> weights = huber_weights(residuals);
+    const std::array<bool, 6> free{curve.floor_ms > 0,
+                                   curve.fixed_ms > 0,
+                                   curve.per_sample > 0,
+                                   curve.slope > 0,
+                                   has_exponent(form_) && curve.slope > 0,
+                                   curve.quadratic > 0};
+    std::array<std::array<double, 6>, 6> information{};
+    double square = 0;
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      const measurement& m = shapes_[i];
+      const double b = static_cast<double>(m.batch_size);
+      const double s = static_cast<double>(m.sequence_length);
+      const double s_to_p = std::pow(s, curve.exponent);
+      const bool at_floor = curve.step_ms(m.batch_size, m.sequence_length) <= curve.floor_ms;
+      const std::array<double, 6> gradient =
+          at_floor ? std::array<double, 6>{1, 0, 0, 0, 0, 0}
+                   : std::array<double, 6>{
+                         0, 1, b, b * s_to_p, b * curve.slope * s_to_p * std::log(s), b * s * s};
+      for (std::size_t j = 0; j < 6; ++j) {
+        for (std::size_t k = 0; k < 6; ++k) {
+          if (free[j] && free[k]) {
+            information[j][k] += weights[i] * gradient[j] * gradient[k] / (m.step_ms * m.step_ms);
+          }
+        }
+      }
+      square += weights[i] * residuals[i] * residuals[i];
+    }
+    std::array<double, 6> scale{};
+    for (std::size_t j = 0; j < 6; ++j) {
+      if (!free[j] || information[j][j] == 0) information[j][j] = 1;
+      scale[j] = std::sqrt(information[j][j]);
+    }
+    for (std::size_t j = 0; j < 6; ++j) {
+      for (std::size_t k = 0; k < 6; ++k) information[j][k] /= scale[j] * scale[k];
+    }
+    const auto count = static_cast<double>(std::count(free.begin(), free.end(), true));
+    const double variance = square / std::max(1.0, static_cast<double>(shapes_.size()) - count);
+    std::array<double, 6> errors{};
+    for (std::size_t j = 0; j < 6; ++j) {
+      std::array<double, 6> unit{};
+      unit[j] = 1;
+      if (free[j] && solve_positive_definite(information, unit, 6)) {
+        errors[j] = std::sqrt(variance * unit[j]) / scale[j];
+      }
+    }
+    return {errors[0], errors[1], errors[2], errors[3], errors[4], errors[5]};
+  }
+
  private:
-  using row = std::array<double, 3>;
+  using row = std::array<double, 4>;
 
   double loss(const cost_curve& curve) const {
     double sum = 0;
@@ -153,20 +206,21 @@ class curve_fitter {
         const double b = static_cast<double>(m.batch_size) / m.step_ms;
         const double s = static_cast<double>(m.sequence_length) / longest_;
         rows[i] = {1 / m.step_ms, b * (p == 1.0 ? s : std::pow(s, p)),
-                   has_exponent(form_) ? 0.0 : b * s * s};
+                   has_exponent(form_) ? 0.0 : b * s * s, has_per_sample(form_) ? b : 0.0};
       }
-      return nonnegative_least_squares<3>(rows, targets, point_weights);
+      return nonnegative_least_squares<4>(rows, targets, point_weights);
     };
     double p = 1;
     if (has_exponent(form_)) {
       const auto value = [&](double q) { return at_exponent(q).sum_of_squares; };
-      p = exponent < 0 ? minimise(value, 0.0, 4.0, 40, 1e-6)
-                       : minimise(value, std::max(0.0, exponent - 0.2),
-                                  std::min(4.0, exponent + 0.2), 4, 1e-7);
+      p = exponent < 0 ? minimise(value, 0.0, 4.0, 20, 1e-4)
+                       : minimise(value, std::max(0.0, exponent - 0.1),
+                                  std::min(4.0, exponent + 0.1), 2, 1e-5);
     }
     const auto x = at_exponent(p).coefficients;
     return {.floor_ms = floor_squares > 0 ? floor_weight / floor_squares : 0,
             .fixed_ms = x[0],
+            .per_sample = x[3],
             .slope = x[1] / std::pow(longest_, p),
             .exponent = p,
             .quadratic = x[2] / (longest_ * longest_)};

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <span>
 
 namespace adaptiveload::detail {
@@ -37,12 +36,12 @@ bool solve_positive_definite(std::array<std::array<double, K>, K> a, std::array<
 template <std::size_t K>
 struct least_squares_solution {
   std::array<double, K> coefficients{};
-  double sum_of_squares = std::numeric_limits<double>::infinity();
+  double sum_of_squares = 0;
 };
 
 /// Minimises sum_i weight_i (row_i . x - target_i)^2 over x >= 0.
 ///
-/// The optimum is the unconstrained one of some subset of columns, and K is at most 3, so every
+/// The optimum is the unconstrained one of some subset of columns, and K is at most 4, so every
 /// subset is tried. Columns are scaled to unit length first: S^2 and 1 differ by ten decades.
 template <std::size_t K>
 least_squares_solution<K> nonnegative_least_squares(std::span<const std::array<double, K>> rows,
@@ -51,9 +50,7 @@ least_squares_solution<K> nonnegative_least_squares(std::span<const std::array<d
   std::array<double, K> scale{};
   std::array<double, K> projection{};
   std::array<std::array<double, K>, K> gram{};
-  double target_squares = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    target_squares += weights[i] * targets[i] * targets[i];
     for (std::size_t j = 0; j < K; ++j) {
       projection[j] += weights[i] * rows[i][j] * targets[i];
       for (std::size_t k = 0; k <= j; ++k) gram[j][k] += weights[i] * rows[i][j] * rows[i][k];
@@ -61,7 +58,8 @@ least_squares_solution<K> nonnegative_least_squares(std::span<const std::array<d
   }
   for (std::size_t j = 0; j < K; ++j) scale[j] = std::sqrt(gram[j][j]);
 
-  least_squares_solution<K> best{.sum_of_squares = target_squares};
+  least_squares_solution<K> best;
+  double most_explained = 0;
   for (std::size_t subset = 1; subset < (std::size_t{1} << K); ++subset) {
     std::array<std::size_t, K> column{};
     std::size_t size = 0;
@@ -81,20 +79,22 @@ least_squares_solution<K> nonnegative_least_squares(std::span<const std::array<d
       }
     }
     if (!solve_positive_definite(a, x, size)) continue;
-    least_squares_solution<K> candidate{.sum_of_squares = 0};
-    bool feasible = true;
+    if (std::any_of(x.begin(), x.end(), [](double v) { return v < 0; })) continue;
+    double explained = 0;
     for (std::size_t j = 0; j < size; ++j) {
-      feasible = feasible && x[j] >= 0;
-      candidate.coefficients[column[j]] = x[j] / scale[column[j]];
+      explained += x[j] * projection[column[j]] / scale[column[j]];
     }
-    if (!feasible) continue;
-    // From the residuals, not from the Gram matrix: an exact fit must come out as exact.
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      double residual = -targets[i];
-      for (std::size_t j = 0; j < K; ++j) residual += rows[i][j] * candidate.coefficients[j];
-      candidate.sum_of_squares += weights[i] * residual * residual;
-    }
-    if (candidate.sum_of_squares < best.sum_of_squares) best = candidate;
+    if (explained <= most_explained) continue;
+    most_explained = explained;
+    best.coefficients = {};
+    for (std::size_t j = 0; j < size; ++j) best.coefficients[column[j]] = x[j] / scale[column[j]];
+  }
+  // From the residuals, not from the Gram matrix: an exact fit must come out as exact.
+  best.sum_of_squares = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    double residual = -targets[i];
+    for (std::size_t j = 0; j < K; ++j) residual += rows[i][j] * best.coefficients[j];
+    best.sum_of_squares += weights[i] * residual * residual;
   }
   return best;
 }
