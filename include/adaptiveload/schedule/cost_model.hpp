@@ -87,11 +87,12 @@ class cost_model {
   }
 
   [[nodiscard]] cost_form form() const { return form_; }
-  [[nodiscard]] const cost_curve& curve() const { return curve_; }
-  [[nodiscard]] const measured_range& range() const { return range_; }
+  [[nodiscard]] cost_curve curve() const { return curve_; }
+  [[nodiscard]] measured_range range() const { return range_; }
 
   /// Every form that was tried; empty for a model made from a curve.
-  [[nodiscard]] const std::vector<cost_candidate>& candidates() const { return candidates_; }
+  [[nodiscard]] const std::vector<cost_candidate>& candidates() const& { return candidates_; }
+  [[nodiscard]] std::vector<cost_candidate> candidates() && { return std::move(candidates_); }
 
  private:
   /// The scatter of measurements about the curve, and the curve's own uncertainty by the jackknife

@@ -174,7 +174,7 @@ class curve_fitter {
         least = l;
         best = curve;
       }
-      if (std::abs(l - previous) <= 1e-9 * l) break;
+      if (std::abs(l - previous) <= 1e-7 * l) break;
       previous = l;
       weights = huber_weights(relative_errors(curve, shapes_));
       if (has_floor(form_)) flat = below(curve);
