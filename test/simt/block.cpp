@@ -5,8 +5,6 @@
 #include <memory>
 #include <new>
 
-#include "memory.hpp"
-
 uint3 threadIdx;
 uint3 blockIdx;
 dim3 blockDim;
@@ -16,6 +14,9 @@ namespace simt {
 namespace {
 
 block* the_block = nullptr;
+
+/// Unwinds a thread that has done something wrong.
+struct stop_signal {};
 
 /// Stacks for the threads of a block, each with a page below it that cannot be touched.
 std::byte* stack_of(int rank, std::size_t& bytes) {
@@ -31,23 +32,15 @@ std::byte* stack_of(int rank, std::size_t& bytes) {
   return stacks[static_cast<std::size_t>(rank)];
 }
 
-/// Draws below `bound` (Steele, Lea and Flood 2014: SplitMix).
-std::size_t draw(std::size_t bound) {
-  static std::uint64_t state = 0, seed = 0;
-  if (seed != settings().order_seed) state = seed = settings().order_seed;
-  std::uint64_t z = state += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return static_cast<std::size_t>((z ^ (z >> 31)) >> 32) * bound >> 32;
-}
-
 }  // namespace
 
 block::block(const char* kernel, uint3 index, dim3 threads, void (*body)(void*), void* argument)
-    : kernel_(kernel),
+    : order(static_cast<int>(threads.x * threads.y * threads.z)),
+      kernel_(kernel),
       index_(index),
       body_(body),
       argument_(argument),
+      random_(settings().order_seed + index.x),
       threads_(std::size_t{threads.x} * threads.y * threads.z),
       ready_(threads_.size()) {
   int rank = 0;
@@ -89,6 +82,11 @@ void block::run() {
   current_ = next();
   threadIdx = current_->index;
   switch_context(host_, current_->fiber);
+  for (const auto& [barrier, t] : transfers) {
+    if (failure_.empty() && !t.copies.empty()) {
+      failure_ = describe() + ": ends with bulk copies under way to its shared memory";
+    }
+  }
   if (exception_) std::rethrow_exception(exception_);
   if (!failure_.empty()) throw error(failure_);
 }
@@ -96,12 +94,16 @@ void block::run() {
 void block::enter(boost::context::detail::transfer_t came) {
   block& b = running();
   arrive(b.current_->fiber, came);
+  bool stopped = false;
   try {
     b.body_(b.argument_);
+  } catch (const stop_signal&) {
+    stopped = true;
   } catch (...) {
     b.exception_ = std::current_exception();
-    b.leave();
+    stopped = true;
   }
+  if (stopped) b.leave();
   b.current_->state = waiting::exited;
   ++b.exited_;
   thread& ended = *b.current_;
@@ -131,6 +133,14 @@ void block::wake(thread& t) {
   ready_[(ready_begin_ + ready_count_++) % ready_.size()] = &t;
 }
 
+/// Draws below `bound` (Steele, Lea and Flood 2014: SplitMix).
+std::size_t block::draw(std::size_t bound) {
+  std::uint64_t z = random_ += 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return static_cast<std::size_t>((z ^ (z >> 31)) >> 32) * bound >> 32;
+}
+
 thread* block::next() {
   if (ready_count_ == 0) return nullptr;
   thread*& first = ready_[ready_begin_];
@@ -147,9 +157,15 @@ void block::leave() {
   __builtin_unreachable();
 }
 
-void block::stop(const std::string& what, where place) {
-  failure_ = describe() + ", thread " + std::to_string(current_->rank) + ": " + what + " (" +
-             place_text(place) + ")";
+void block::stop(const std::string& what, const where* place) {
+  const thread& t = *current_;
+  failure_ = describe() + ", thread " + std::to_string(t.rank) + ": " + what;
+  if (place != nullptr) {
+    failure_ += " (" + place_text(*place) + ")";
+    throw stop_signal();
+  }
+  // Called by a hook, through which no exception may pass: the thread is left where it is.
+  if (t.place.line() != 0) failure_ += " (after " + place_text(t.place) + ")";
   leave();
 }
 

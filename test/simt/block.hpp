@@ -2,11 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <exception>
+#include <map>
 #include <simt/executor.hpp>
 #include <string>
 #include <vector>
 
+#include "clocks.hpp"
 #include "fiber.hpp"
 
 namespace simt {
@@ -17,6 +20,12 @@ inline constexpr int barrier_count = 16;  // barrier 0 is the block's
 /// What a thread waits for.
 enum class waiting { no, exited, at_barrier, in_warp, for_transfer };
 
+struct copy {
+  void* to;
+  const void* from;
+  std::size_t bytes;
+};
+
 struct thread {
   context fiber;
   uint3 index;
@@ -25,17 +34,32 @@ struct thread {
   waiting state = waiting::no;
   const char* operation = "";  // that it waits in
   where place{};
-  int barrier = 0;           // at_barrier
-  unsigned mask = 0;         // in_warp
-  std::uint32_t value = 0;   // brought to a shuffle or vote
-  int source = 0;            // lane of the value wanted
-  std::uint32_t result = 0;  // what it gets
+  int barrier = 0;                         // at_barrier
+  const void* transfer_barrier = nullptr;  // for_transfer
+  unsigned mask = 0;                       // in_warp
+  std::uint32_t value = 0;                 // brought to a shuffle or vote
+  int source = 0;                          // lane of the value wanted
+  std::uint32_t result = 0;                // what it gets
+
+  std::deque<std::vector<copy>> copy_groups{1};  // the last is the current one
 };
 
 /// Threads that have come to a barrier, and what they said about it.
 struct barrier {
   int arrived = 0, threads = 0;
   where place{};
+};
+
+/// A barrier that counts bytes (an mbarrier). Copies land when a thread waits for them or the next
+/// phase is announced, the latest moment there is.
+struct transfer {
+  int agent = 0;  // of the clocks
+  std::uint32_t phases = 0;
+  bool arrived = false;
+  std::uint64_t expected = 0, announced = 0;  // bytes
+  std::vector<copy> copies;
+  tick landed = 0;
+  clocks::moment seen;
 };
 
 /// The block that is running: its threads, and which of them can go on.
@@ -51,7 +75,9 @@ class block {
   static block& running();
   static bool is_running();
 
+  clocks order;
   std::array<barrier, barrier_count> barriers;
+  std::map<const void*, transfer> transfers;
 
   thread& current() { return *current_; }
   int size() const { return static_cast<int>(threads_.size()); }
@@ -62,12 +88,15 @@ class block {
   void wait();
   void wake(thread& t);
 
-  /// Ends the launch. `what` is a sentence about the current thread.
-  [[noreturn]] void stop(const std::string& what, where place);
+  /// Ends the launch. `what` is what the current thread does wrong; without a place, the last one
+  /// that the thread is known to have passed is named.
+  [[noreturn]] void stop(const std::string& what, const where* place);
+  [[noreturn]] void stop(const std::string& what, where place) { stop(what, &place); }
 
  private:
   static void enter(boost::context::detail::transfer_t came);
   thread* next();
+  std::size_t draw(std::size_t bound);
   [[noreturn]] void leave();
   [[noreturn]] void stop_deadlocked();
   std::string describe() const;
@@ -76,6 +105,7 @@ class block {
   uint3 index_;
   void (*body_)(void*);
   void* argument_;
+  std::uint64_t random_;
   std::vector<thread> threads_;
   std::vector<thread*> ready_;  // a ring of size() + 1
   std::size_t ready_begin_ = 0, ready_count_ = 0;

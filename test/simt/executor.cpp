@@ -56,9 +56,17 @@ void wait_at_barrier(const char* operation, int id, int threads, where place) {
   self.barrier = id;
   if (++meeting.arrived == threads) {
     meeting.arrived = 0;
+    std::vector<int> met;
     for (int rank = 0; rank < b.size(); ++rank) {
       thread& t = b.at(rank);
-      if (t.state == waiting::at_barrier && t.barrier == id) b.wake(t);
+      if (t.state != waiting::at_barrier || t.barrier != id) continue;
+      if (id != 0) met.push_back(rank);
+      b.wake(t);
+    }
+    if (id == 0) {
+      b.order.begin_epoch();
+    } else {
+      b.order.meet(met);
     }
   }
   b.wait();
@@ -115,6 +123,7 @@ device_settings& settings() {
 void run(const char* kernel, std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
          void (*body)(void*), void* argument) {
   check_launch(kernel, blocks, threads, shared_bytes);
+  begin_launch();
   gridDim = dim3(static_cast<unsigned>(blocks));
   blockDim = threads;
   for (std::int64_t i = 0; i < blocks; ++i) {
@@ -145,7 +154,13 @@ void sync_named(int id, int threads, where place) {
 }
 
 void sync_warp(unsigned mask, where place) {
-  meet_in_warp("sync_warp", mask, 0, 0, place, [](int) {});
+  meet_in_warp("sync_warp", mask, 0, 0, place, [mask](int first) {
+    std::vector<int> met;
+    for (int lane = 0; lane < warp_size; ++lane) {
+      if ((mask >> lane & 1) != 0) met.push_back(first + lane);
+    }
+    block::running().order.meet(met);
+  });
 }
 
 std::uint32_t shuffle(unsigned mask, std::uint32_t value, int source, where place) {

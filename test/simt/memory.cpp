@@ -1,19 +1,20 @@
 #include "memory.hpp"
 
-#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <new>
 #include <string>
 
 #include "block.hpp"
+#include "shadow.hpp"
 
 namespace simt {
 namespace {
 
-/// Not accessible, on either side of a piece of device memory: wider than most wrong strides.
+/// Not accessible, on either side of a piece of memory: wider than most wrong strides.
 constexpr std::size_t guard = std::size_t{1} << 20;
 
 void forbid([[maybe_unused]] const std::byte* begin, [[maybe_unused]] std::size_t bytes) {
@@ -28,26 +29,45 @@ void permit([[maybe_unused]] const std::byte* begin, [[maybe_unused]] std::size_
 #endif
 }
 
-/// Memory with guards around it.
-struct piece {
-  std::byte* memory;
-  std::size_t bytes;
+std::uintptr_t address_of(const void* pointer) {
+  return reinterpret_cast<std::uintptr_t>(pointer);
+}
 
-  explicit piece(std::size_t size)
-      : memory(static_cast<std::byte*>(std::aligned_alloc(256, whole(size)))), bytes(size) {
-    if (memory == nullptr) throw std::bad_alloc();
-    std::memset(begin(), 0xff, bytes);  // NaN in every floating point type
-    forbid(memory, guard);
-    forbid(begin() + bytes, whole(size) - guard - bytes);
+/// Memory with guards around it. Of its `capacity`, `bytes` are accessible.
+class piece {
+ public:
+  std::size_t bytes = 0;
+  shadow history;
+
+  explicit piece(std::size_t capacity)
+      : history(capacity),
+        whole_((2 * guard + capacity + alignment - 1) / alignment * alignment),
+        memory_(static_cast<std::byte*>(std::aligned_alloc(alignment, whole_))) {
+    if (memory_ == nullptr) throw std::bad_alloc();
+    resize(capacity);
   }
   ~piece() {
-    permit(memory, whole(bytes));
-    std::free(memory);
+    permit(memory_, whole_);
+    std::free(memory_);
   }
   piece(const piece&) = delete;
 
-  static std::size_t whole(std::size_t size) { return (2 * guard + size + 255) / 256 * 256; }
-  std::byte* begin() const { return memory + guard; }
+  /// Forgets the contents.
+  void resize(std::size_t size) {
+    bytes = size;
+    permit(begin(), bytes);
+    std::memset(begin(), 0xff, bytes);  // NaN in every floating point type
+    forbid(memory_, guard);
+    forbid(begin() + bytes, whole_ - guard - bytes);
+  }
+
+  std::byte* begin() const { return memory_ + guard; }
+  bool surrounds(std::uintptr_t address) const { return address - address_of(memory_) < whole_; }
+
+ private:
+  static constexpr std::size_t alignment = 256;  // as cudaMalloc's
+  std::size_t whole_;
+  std::byte* memory_;
 };
 
 /// By first address.
@@ -56,69 +76,135 @@ std::map<std::uintptr_t, std::unique_ptr<piece>>& device_memory() {
   return pieces;
 }
 
-std::uintptr_t address_of(const void* pointer) {
-  return reinterpret_cast<std::uintptr_t>(pointer);
+piece& shared_piece() {
+  static piece memory(std::size_t{228} * 1024);
+  return memory;
 }
 
-/// The piece of device memory in which, guards included, the address is.
-piece* find_piece(std::uintptr_t address) {
-  auto after = device_memory().upper_bound(address + guard);
+piece* last_found = nullptr;  // most accesses are near the one before
+
+/// The device memory that the address is in or near; null: none.
+piece* find_device_memory(std::uintptr_t address) {
+  if (last_found != nullptr && last_found->surrounds(address)) return last_found;
+  const auto after = device_memory().upper_bound(address + guard);
   if (after == device_memory().begin()) return nullptr;
-  piece& found = *std::prev(after)->second;
-  return address < address_of(found.begin() + found.bytes + guard) ? &found : nullptr;
+  piece* const found = std::prev(after)->second.get();
+  if (!found->surrounds(address)) return nullptr;
+  return last_found = found;
 }
 
-std::byte* shared_memory_begin = nullptr;
-std::size_t shared_memory_bytes = 0;
+epoch launch_begin = 0;
 
-void check_access(const char* access, const void* pointer, std::size_t bytes, std::size_t alignment,
-                  where place) {
+}  // namespace
+
+bool accesses_are_tracked = false;
+
+shared_region::shared_region(std::size_t bytes) {
+  shared_piece().resize(bytes);
+}
+
+shared_region::~shared_region() {
+  shared_piece().resize(0);
+}
+
+std::byte* shared_memory() {
+  return shared_piece().begin();
+}
+
+void begin_launch() {
+  launch_begin = clocks::next_epoch();
+}
+
+void check_access(access kind, const void* pointer, std::size_t bytes, const where* place) {
   block& b = block::running();
   const std::uintptr_t address = address_of(pointer);
-  if (address % alignment != 0) {
-    b.stop(std::string(access) + " of " + std::to_string(bytes) + " bytes at an address that is " +
-               std::to_string(address % alignment) + " off a multiple of " +
-               std::to_string(alignment),
-           place);
-  }
-  if (const piece* const found = find_piece(address)) {
-    const std::uintptr_t begin = address_of(found->begin());
-    if (address < begin || address + bytes > begin + found->bytes) {
-      b.stop(std::string(access) + " of " + std::to_string(bytes) + " bytes at byte " +
-                 std::to_string(static_cast<std::intptr_t>(address - begin)) +
-                 " of device memory of " + std::to_string(found->bytes) + " bytes",
-             place);
+  const bool shared = shared_piece().surrounds(address);
+  piece* const memory = shared ? &shared_piece() : find_device_memory(address);
+  if (memory == nullptr) return;
+
+  const std::size_t byte = address - address_of(memory->begin());
+  const epoch block_begin = b.order.block_begin();
+  std::string problem;
+  if (byte >= memory->bytes || bytes > memory->bytes - byte) {
+    problem = "which has " + std::to_string(memory->bytes);
+  } else if (shared && kind == access::streaming_read) {
+    problem = "by load_streaming, which is for device memory";
+  } else if (accesses_are_tracked) {
+    const watch now{&b.order, shared ? block_begin : launch_begin};
+    const int thread = b.current().rank;
+    if (kind == access::write) {
+      problem = memory->history.write(byte, bytes, thread, now);
+    } else if (kind == access::streaming_read &&
+               memory->history.written_since(byte, bytes, launch_begin)) {
+      problem = "by load_streaming, which this launch wrote";
+    } else {
+      problem = memory->history.read(byte, bytes, thread, now, shared ? block_begin : 1);
     }
+  }
+  if (problem.empty()) return;
+  std::string text = kind == access::write ? "writes " : "reads ";
+  text += std::to_string(bytes) + " bytes at byte " +
+          std::to_string(static_cast<std::ptrdiff_t>(byte)) + " of " +
+          (shared ? "shared" : "device") + " memory, " + problem;
+  b.stop(text, place);
+}
+
+void check_aligned(const void* address, std::size_t alignment, where place) {
+  const std::size_t off = address_of(address) % alignment;
+  if (off == 0) return;
+  block::running().stop("accesses an address that is " + std::to_string(off) +
+                            " bytes off a multiple of " + std::to_string(alignment),
+                        &place);
+}
+
+void check_in_shared_memory(const void* address, std::size_t bytes, where place) {
+  const std::size_t byte = address_of(address) - address_of(shared_memory());
+  if (byte < shared_piece().bytes && bytes <= shared_piece().bytes - byte) return;
+  block::running().stop("copies to an address that isn't in the block's shared memory", &place);
+}
+
+void begin_copy(void* shared, std::size_t bytes, where place) {
+  check_access(access::write, shared, bytes, &place);
+  std::memset(shared, 0xff, bytes);
+  if (!accesses_are_tracked) return;
+  const std::size_t byte = address_of(shared) - address_of(shared_memory());
+  shared_piece().history.begin_flight(byte, bytes);
+}
+
+void land_copy(void* shared, const void* from, std::size_t bytes, int agent, tick then) {
+  std::memcpy(shared, from, bytes);
+  if (!accesses_are_tracked) return;
+  const std::size_t byte = address_of(shared) - address_of(shared_memory());
+  shared_piece().history.land(byte, bytes, agent, then, block::running().order.now());
+}
+
+void check_read(const void* address, std::size_t bytes, std::size_t alignment, where place) {
+  check_aligned(address, alignment, place);
+  check_access(access::read, address, bytes, &place);
+}
+
+void check_streaming_read(const void* address, std::size_t bytes, std::size_t alignment,
+                          where place) {
+  check_aligned(address, alignment, place);
+  check_access(access::streaming_read, address, bytes, &place);
+}
+
+void check_write(const void* address, std::size_t bytes, std::size_t alignment, where place) {
+  check_aligned(address, alignment, place);
+  check_access(access::write, address, bytes, &place);
+}
+
+namespace {
+
+/// Notes that the host has written device memory.
+void written_by_host(const void* pointer, std::size_t bytes) {
+  if (!accesses_are_tracked) return;
+  if (piece* const memory = find_device_memory(address_of(pointer))) {
+    memory->history.write_by_host(address_of(pointer) - address_of(memory->begin()), bytes);
   }
 }
 
 }  // namespace
-
-shared_region::shared_region(std::size_t bytes) {
-  static piece memory(228 * 1024);
-  shared_memory_begin = memory.begin();
-  shared_memory_bytes = bytes;
-  permit(memory.begin(), bytes);
-  std::memset(memory.begin(), 0xff, bytes);
-  forbid(memory.begin() + bytes, memory.bytes - bytes);
-}
-
-shared_region::~shared_region() {
-  shared_memory_bytes = 0;
-}
-
-std::byte* shared_memory() {
-  return shared_memory_begin;
-}
-
-void check_read(const void* address, std::size_t bytes, std::size_t alignment, where place) {
-  check_access("read", address, bytes, alignment, place);
-}
-
-void check_write(const void* address, std::size_t bytes, std::size_t alignment, where place) {
-  check_access("write", address, bytes, alignment, place);
-}
-
 }  // namespace simt
 
 const char* cudaGetErrorName(cudaError_t code) {
@@ -137,17 +223,23 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
 }
 
 cudaError_t cudaFree(void* address) {
+  if (address == nullptr) return cudaSuccess;
+  simt::last_found = nullptr;
   const bool known = simt::device_memory().erase(simt::address_of(address)) == 1;
-  return known || address == nullptr ? cudaSuccess : cudaErrorInvalidValue;
+  return known ? cudaSuccess : cudaErrorInvalidValue;
 }
 
-cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  if (bytes == 0) return cudaSuccess;
+  std::memcpy(to, from, bytes);
+  if (kind == cudaMemcpyHostToDevice) simt::written_by_host(to, bytes);
   return cudaSuccess;
 }
 
 cudaError_t cudaMemset(void* address, int value, std::size_t bytes) {
-  if (bytes > 0) std::memset(address, value, bytes);
+  if (bytes == 0) return cudaSuccess;
+  std::memset(address, value, bytes);
+  simt::written_by_host(address, bytes);
   return cudaSuccess;
 }
 

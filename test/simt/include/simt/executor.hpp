@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <source_location>
 #include <stdexcept>
 
@@ -28,6 +29,10 @@ struct device_settings {
 
 device_settings& settings();
 
+/// Whether every plain access of the kernels is announced (by the hooks of hooks.cpp); if not, who
+/// wrote and read what isn't known, and addresses alone are checked.
+extern bool accesses_are_tracked;
+
 using where = std::source_location;
 
 /// Calls `body(argument)` once a CUDA thread. Throws `error`.
@@ -49,11 +54,36 @@ std::uint32_t shuffle(unsigned mask, std::uint32_t value, int source, where plac
 /// The lanes of `mask` that brought true.
 unsigned ballot(unsigned mask, bool value, where place);
 
+void init_barrier(const void* barrier, where place);
+void expect_bytes(const void* barrier, std::uint32_t bytes, where place);
+void copy_bulk(void* shared, const void* global, std::uint32_t bytes, const void* barrier,
+               where place);
+void wait_for_bytes(const void* barrier, std::uint32_t parity, where place);
+
+void copy_async(void* shared, const void* global, std::size_t bytes, where place);
+void end_copy_group();
+void wait_for_copy_groups(int pending);
+
 /// Stops the launch with an error about the calling thread.
 [[noreturn]] void fail(const char* what, where place);
 
 /// Checks an access of `bytes` at an address that must be a multiple of `alignment`.
 void check_read(const void* address, std::size_t bytes, std::size_t alignment, where place);
+void check_streaming_read(const void* address, std::size_t bytes, std::size_t alignment,
+                          where place);
 void check_write(const void* address, std::size_t bytes, std::size_t alignment, where place);
+
+/// Accesses that have been checked.
+template <class T>
+__attribute__((no_sanitize("thread"))) T unchecked_load(const T* address) {
+  T value;
+  std::memcpy(&value, address, sizeof(T));
+  return value;
+}
+
+template <class T>
+__attribute__((no_sanitize("thread"))) void unchecked_store(T* address, const T& value) {
+  std::memcpy(address, &value, sizeof(T));
+}
 
 }  // namespace simt

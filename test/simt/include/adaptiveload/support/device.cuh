@@ -58,20 +58,57 @@ inline constexpr std::size_t access_alignment = sizeof(T) == 8 || sizeof(T) == 1
 template <class T>
 T load(const T* address, where place = where::current()) {
   simt::check_read(address, sizeof(T), access_alignment<T>, place);
-  T value;
-  std::memcpy(&value, address, sizeof(T));
-  return value;
+  return simt::unchecked_load(address);
 }
 
 template <class T>
 T load_streaming(const T* address, where place = where::current()) {
-  return load(address, place);
+  simt::check_streaming_read(address, sizeof(T), access_alignment<T>, place);
+  return simt::unchecked_load(address);
 }
 
 template <class T>
 void store(T* address, const T& value, where place = where::current()) {
   simt::check_write(address, sizeof(T), access_alignment<T>, place);
-  std::memcpy(address, &value, sizeof(T));
+  simt::unchecked_store(address, value);
+}
+
+using transfer_barrier = std::uint64_t;
+
+constexpr bool has_bulk_copies() {
+  return true;
+}
+
+inline void init_barrier(transfer_barrier* barrier, where place = where::current()) {
+  simt::init_barrier(barrier, place);
+}
+
+inline void expect_bytes(transfer_barrier* barrier, std::uint32_t bytes,
+                         where place = where::current()) {
+  simt::expect_bytes(barrier, bytes, place);
+}
+
+inline void copy_bulk(void* shared, const void* global, std::uint32_t bytes,
+                      transfer_barrier* barrier, where place = where::current()) {
+  simt::copy_bulk(shared, global, bytes, barrier, place);
+}
+
+inline void wait_for_bytes(transfer_barrier* barrier, std::uint32_t parity,
+                           where place = where::current()) {
+  simt::wait_for_bytes(barrier, parity, place);
+}
+
+inline void copy_async(void* shared, const void* global, where place = where::current()) {
+  simt::copy_async(shared, global, 16, place);
+}
+
+inline void end_copy_group() {
+  simt::end_copy_group();
+}
+
+template <int Pending>
+void wait_for_copy_groups() {
+  simt::wait_for_copy_groups(Pending);
 }
 
 }  // namespace adaptiveload::device
