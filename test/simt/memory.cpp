@@ -17,6 +17,8 @@ namespace {
 /// Not accessible, on either side of a piece of memory: wider than most wrong strides.
 constexpr std::size_t guard = std::size_t{1} << 20;
 
+constexpr std::size_t shared_capacity = std::size_t{228} * 1024;
+
 void forbid([[maybe_unused]] const std::byte* begin, [[maybe_unused]] std::size_t bytes) {
 #if SIMT_ADDRESS_SANITIZER
   __asan_poison_memory_region(begin, bytes);
@@ -77,7 +79,7 @@ std::map<std::uintptr_t, std::unique_ptr<piece>>& device_memory() {
 }
 
 piece& shared_piece() {
-  static piece memory(std::size_t{228} * 1024);
+  static piece memory(shared_capacity);
   return memory;
 }
 
@@ -113,6 +115,7 @@ std::byte* shared_memory() {
 
 void begin_launch() {
   launch_begin = clocks::next_epoch();
+  shared_piece().history = shadow(shared_capacity);
 }
 
 void check_access(access kind, const void* pointer, std::size_t bytes, const where* place) {

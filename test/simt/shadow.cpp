@@ -1,7 +1,7 @@
 #include "shadow.hpp"
 
-#include <cstdlib>
-#include <new>
+#include <limits>
+#include <utility>
 
 namespace simt {
 namespace {
@@ -19,13 +19,29 @@ std::string who(epoch at, int agent, const watch& now) {
 
 }  // namespace
 
-void shadow::release_memory::operator()(cell* cells) const {
-  std::free(cells);
+shadow::shadow(std::size_t bytes) : cells_((bytes + cell_bytes_ - 1) / cell_bytes_) {}
+
+std::span<shadow::cell> shadow::cells_of(std::size_t byte, std::size_t bytes) {
+  if (bytes == 0) return {};
+  const std::size_t multiple_of = (byte | bytes) & (~(byte | bytes) + 1);  // of this power of 2
+  if (multiple_of < cell_bytes_) split_cells(multiple_of);
+  return std::span(cells_).subspan(byte / cell_bytes_, bytes / cell_bytes_);
 }
 
-shadow::shadow(std::size_t bytes)  // pages that are never touched take no memory
-    : cells_(static_cast<cell*>(std::calloc(bytes / cell_bytes + 1, sizeof(cell)))) {
-  if (cells_ == nullptr) throw std::bad_alloc();
+void shadow::split_cells(std::size_t bytes) {
+  const std::size_t parts = cell_bytes_ / bytes;
+  std::vector<cell> split;
+  split.reserve(cells_.size() * parts);
+  for (const cell& whole : cells_) {
+    for (std::size_t part = 0; part < parts; ++part) {
+      split.push_back(whole);
+      if (part > 0 && whole.reader == several && whole.read == readers_epoch_) {
+        set_readers(split.back(), readers_[whole.read_tick]);
+      }
+    }
+  }
+  cells_ = std::move(split);
+  cell_bytes_ = bytes;
 }
 
 std::string shadow::conflict(const cell& c, int thread, const watch& now, bool writes) const {
@@ -54,6 +70,13 @@ std::string shadow::conflict(const cell& c, int thread, const watch& now, bool w
   return {};
 }
 
+void shadow::set_readers(cell& c, std::vector<tick> readers) {
+  if (readers_.size() > std::numeric_limits<tick>::max()) return;  // one reader is remembered
+  c.reader = several;
+  c.read_tick = static_cast<tick>(readers_.size());
+  readers_.push_back(std::move(readers));
+}
+
 void shadow::note_read(cell& c, int thread, clocks& order) {
   const auto self = static_cast<std::uint16_t>(thread);
   const tick ticks = order.ticks(thread);
@@ -65,24 +88,19 @@ void shadow::note_read(cell& c, int thread, clocks& order) {
   }
   if (readers_epoch_ != order.now()) {
     readers_epoch_ = order.now();
-    readers_used_ = 0;
+    readers_.clear();
   }
   if (c.reader != several) {
-    if (readers_used_ > 0xffff) return;  // only the first reader is remembered
-    if (readers_used_ == readers_.size()) readers_.emplace_back();
-    std::vector<tick>& readers = readers_[readers_used_];
-    readers.assign(static_cast<std::size_t>(order.threads()), 0);
+    std::vector<tick> readers(static_cast<std::size_t>(order.threads()));
     readers[c.reader] = c.read_tick;
-    c.reader = several;
-    c.read_tick = static_cast<tick>(readers_used_++);
+    set_readers(c, std::move(readers));
   }
-  readers_[c.read_tick][self] = ticks;
+  if (c.reader == several) readers_[c.read_tick][self] = ticks;
 }
 
 std::string shadow::read(std::size_t byte, std::size_t bytes, int thread, const watch& now,
                          epoch valid_from) {
-  for (std::size_t i = byte / cell_bytes; i * cell_bytes < byte + bytes; ++i) {
-    cell& c = cells_[i];
+  for (cell& c : cells_of(byte, bytes)) {
     if (c.written < valid_from) return "which nobody has written";
     if (c.written >= now.launch_begin) {
       if (std::string problem = conflict(c, thread, now, false); !problem.empty()) return problem;
@@ -93,8 +111,7 @@ std::string shadow::read(std::size_t byte, std::size_t bytes, int thread, const 
 }
 
 std::string shadow::write(std::size_t byte, std::size_t bytes, int thread, const watch& now) {
-  for (std::size_t i = byte / cell_bytes; i * cell_bytes < byte + bytes; ++i) {
-    cell& c = cells_[i];
+  for (cell& c : cells_of(byte, bytes)) {
     if (c.written >= now.launch_begin || c.read >= now.launch_begin) {
       if (std::string problem = conflict(c, thread, now, true); !problem.empty()) return problem;
     }
@@ -104,20 +121,18 @@ std::string shadow::write(std::size_t byte, std::size_t bytes, int thread, const
 }
 
 void shadow::begin_flight(std::size_t byte, std::size_t bytes) {
-  for (std::size_t i = byte / cell_bytes; i * cell_bytes < byte + bytes; ++i) {
-    cells_[i].writer = in_flight;
-  }
+  for (cell& c : cells_of(byte, bytes)) c.writer = in_flight;
 }
 
 void shadow::land(std::size_t byte, std::size_t bytes, int agent, tick then, epoch at) {
-  for (std::size_t i = byte / cell_bytes; i * cell_bytes < byte + bytes; ++i) {
-    cells_[i] = {at, 0, static_cast<std::uint16_t>(agent), 0, then, 0};
+  for (cell& c : cells_of(byte, bytes)) {
+    c = {at, 0, static_cast<std::uint16_t>(agent), 0, then, 0};
   }
 }
 
-bool shadow::written_since(std::size_t byte, std::size_t bytes, epoch since) const {
-  for (std::size_t i = byte / cell_bytes; i * cell_bytes < byte + bytes; ++i) {
-    if (cells_[i].written >= since) return true;
+bool shadow::written_since(std::size_t byte, std::size_t bytes, epoch since) {
+  for (const cell& c : cells_of(byte, bytes)) {
+    if (c.written >= since) return true;
   }
   return false;
 }

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,10 +16,8 @@ struct watch {
   epoch launch_begin = 0;  // what happened since then, in other blocks, has no order
 };
 
-/// Who last wrote and read every two bytes of a range of memory.
-///
-/// The least that a thread can write alone are two bytes: neighbouring single bytes of two threads
-/// would count as one.
+/// Who last wrote and read every cell of a range of memory. A cell is as many bytes, up to 16, as
+/// all accesses so far were whole multiples of.
 class shadow {
  public:
   explicit shadow(std::size_t bytes);
@@ -39,28 +37,27 @@ class shadow {
   void write_by_host(std::size_t byte, std::size_t bytes) { land(byte, bytes, 0, 0, 1); }
 
   /// Whether the bytes were written since `launch_begin`.
-  bool written_since(std::size_t byte, std::size_t bytes, epoch since) const;
+  bool written_since(std::size_t byte, std::size_t bytes, epoch since);
 
  private:
-  struct cell {  // of two bytes; all 0: nobody has touched them
+  struct cell {  // all 0: nobody has touched it
     epoch written, read;
     std::uint16_t writer, reader;
     tick write_tick, read_tick;
   };
-  static constexpr std::size_t cell_bytes = 2;
   static constexpr std::uint16_t in_flight = 0xfffe, several = 0xffff;
-
-  struct release_memory {
-    void operator()(cell* cells) const;
-  };
 
   std::string conflict(const cell& c, int thread, const watch& now, bool writes) const;
   void note_read(cell& c, int thread, clocks& order);
+  void set_readers(cell& c, std::vector<tick> readers);
 
-  std::unique_ptr<cell[], release_memory> cells_;
+  std::span<cell> cells_of(std::size_t byte, std::size_t bytes);
+  void split_cells(std::size_t bytes);
+
+  std::size_t cell_bytes_ = 16;
+  std::vector<cell> cells_;
   // Readers of a cell with several in one epoch, by its read_tick: the tick of each thread's read.
   std::vector<std::vector<tick>> readers_;
-  std::size_t readers_used_ = 0;
   epoch readers_epoch_ = 0;
 };
 

@@ -176,4 +176,22 @@ TEST(simt_shared_memory, named_barrier_orders_accesses_of_its_threads) {
               "with no barrier between");
 }
 
+/// Each thread writes one byte, and reads one `distance` away.
+void bytes_of_threads(unsigned distance, float* out) {
+  std::byte* const memory = device::shared_memory();
+  if (threadIdx.x < 16) shared()[threadIdx.x] = 0;
+  device::sync_block();
+  out[threadIdx.x] = shared()[0];
+  device::sync_block();
+  memory[threadIdx.x] = std::byte{1};
+  out[threadIdx.x] = static_cast<float>(memory[(threadIdx.x + distance) % 64]);
+}
+
+TEST(simt_shared_memory, is_watched_byte_by_byte) {
+  SKIP_UNLESS_TRACKED();
+  device_buffer<float> out(64);
+  EXPECT_EQ(problem_of(bytes_of_threads, 1, 64, 64, 0u, out.data()), "");
+  expect_says(problem_of(bytes_of_threads, 1, 64, 64, 1u, out.data()), "with no barrier between");
+}
+
 }  // namespace
