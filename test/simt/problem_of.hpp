@@ -24,9 +24,3 @@ inline void expect_says(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos)
       << "says \"" << text << "\", lacks \"" << part << "\"";
 }
-
-/// For tests of what needs plain accesses announced.
-#define SKIP_UNLESS_TRACKED()                                                            \
-  if (!simt::accesses_are_tracked) {                                                     \
-    GTEST_SKIP() << "the sanitizers of this build take the place of announced accesses"; \
-  }
