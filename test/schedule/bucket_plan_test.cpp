@@ -30,6 +30,7 @@ TEST(BucketPlan, SaysWhichLimitBinds) {
   for (std::size_t i = 0; i < plan.size(); ++i) {
     EXPECT_EQ(plan[i].sequence_length, lengths[i]);
     EXPECT_EQ(plan[i].step_ms, quadratic(plan[i].batch_size, lengths[i]));
+    EXPECT_EQ(plan[i].single_ms, quadratic(1, lengths[i]));
   }
 }
 

@@ -16,6 +16,7 @@ struct bucket {
   std::int64_t sequence_length = 0;  ///< S, tokens per sample
   std::int64_t batch_size = 0;       ///< B, samples in a full micro-batch
   double step_ms = 0;                ///< predicted time of a step on a full micro-batch
+  double single_ms = 0;              ///< predicted time of a step on one sample
   batch_bound bound = batch_bound::memory;
 
   /// Tokens of a full micro-batch.
@@ -48,6 +49,12 @@ constexpr std::int64_t time_quotient(std::int64_t sequence_length, std::int64_t 
   return fits;
 }
 
+template <step_cost Cost>
+constexpr bucket make_bucket(std::int64_t sequence_length, bounded_batch batch, const Cost& cost) {
+  return {sequence_length, batch.batch_size, step_ms(cost, batch.batch_size, sequence_length),
+          step_ms(cost, 1, sequence_length), batch.bound};
+}
+
 }  // namespace detail
 
 /// The bucket of `sequence_length` under the dual constraint. Equal tokens, the usual baseline, is
@@ -57,8 +64,7 @@ constexpr std::int64_t time_quotient(std::int64_t sequence_length, std::int64_t 
 template <step_cost Cost>
 constexpr bucket plan_bucket(std::int64_t sequence_length, const batch_limits& limits,
                              const Cost& cost) {
-  const auto [batch, bound] = detail::bound_batch(sequence_length, limits);
-  return {sequence_length, batch, detail::step_ms(cost, batch, sequence_length), bound};
+  return detail::make_bucket(sequence_length, detail::bound_batch(sequence_length, limits), cost);
 }
 
 /// The bucket of `sequence_length` with the largest batch that fits both memory and target time.
@@ -72,9 +78,8 @@ constexpr bucket plan_bucket(std::int64_t sequence_length, const equal_time_limi
   detail::require(limits.max_tokens >= 1, "max_tokens", limits.max_tokens, "at least 1");
   detail::require(limits.target_ms > 0, "target_ms", limits.target_ms, "above 0");
   const std::int64_t memory = limits.max_tokens / sequence_length;
-  const auto [batch, bound] = detail::bound_batch(
-      memory, detail::time_quotient(sequence_length, memory, limits.target_ms, cost));
-  return {sequence_length, batch, detail::step_ms(cost, batch, sequence_length), bound};
+  const std::int64_t time = detail::time_quotient(sequence_length, memory, limits.target_ms, cost);
+  return detail::make_bucket(sequence_length, detail::bound_batch(memory, time), cost);
 }
 
 /// One bucket for each sequence length, in their order, under `batch_limits` or

@@ -13,10 +13,11 @@ struct load_report {
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   std::int64_t tokens = 0;
-  double epoch_ms = 0;    ///< all steps, each as long as its slowest rank
-  double bubble = 0;      ///< share of the ranks' time spent waiting, 0 to 1
-  double compute_cv = 0;  ///< standard deviation / mean of ranks' work in a step
-  double step_cv = 0;     ///< standard deviation / mean of the steps' durations
+  std::int64_t peak_tokens = 0;  ///< of the largest micro-batch; a memory model gives its bytes
+  double epoch_ms = 0;           ///< all steps, each as long as its slowest rank
+  double bubble = 0;             ///< share of the ranks' time spent waiting, 0 to 1
+  double compute_cv = 0;  ///< deviation / mean of the ranks' work in a step, the mean over steps
+  double step_cv = 0;     ///< deviation / mean of the steps' durations
   double tokens_per_second_per_rank = 0;
   double samples_per_second_per_rank = 0;
 };
@@ -49,21 +50,29 @@ class load_recorder {
   }
 
   /// One step: what each rank computed (milliseconds, one entry a rank), how long the step lasted,
-  /// and what was trained in it.
+  /// and what was trained in it. Throws unless there is a time for each rank, finite and at least
+  /// 0.
   void add_step(std::span<const double> rank_ms, double step_ms, std::int64_t samples,
                 std::int64_t tokens) {
     detail::require(static_cast<std::int64_t>(rank_ms.size()) == world_size_, "rank_ms",
                     rank_ms.size(), "one time for each rank");
+    detail::running_moments work;
     for (const double ms : rank_ms) {
       detail::require(ms >= 0 && std::isfinite(ms), "rank_ms", ms, "finite and at least 0");
-      compute_.add(ms);
+      work.add(ms);
       busy_ms_ += ms;
     }
+    compute_cv_.add(work.variation());
     durations_.add(step_ms);
     totals_.steps += 1;
     totals_.samples += samples;
     totals_.tokens += tokens;
     totals_.epoch_ms += step_ms;
+  }
+
+  /// The tokens of a micro-batch, for the largest of them.
+  void add_micro_batch(std::int64_t tokens) {
+    totals_.peak_tokens = std::max(totals_.peak_tokens, tokens);
   }
 
   [[nodiscard]] load_report report() const {
@@ -74,7 +83,7 @@ class load_recorder {
       r.tokens_per_second_per_rank = 1e3 * static_cast<double>(r.tokens) / rank_ms;
       r.samples_per_second_per_rank = 1e3 * static_cast<double>(r.samples) / rank_ms;
     }
-    r.compute_cv = compute_.variation();
+    r.compute_cv = compute_cv_.mean;
     r.step_cv = durations_.variation();
     return r;
   }
@@ -83,7 +92,7 @@ class load_recorder {
   std::int64_t world_size_;
   load_report totals_;
   double busy_ms_ = 0;
-  detail::running_moments compute_, durations_;
+  detail::running_moments compute_cv_, durations_;
 };
 
 /// The report of `rank_ms` [steps, world_size], where ranks wait for each other once a step.
