@@ -22,7 +22,7 @@
 namespace adaptiveload {
 
 struct cost_fit_options {
-  std::optional<cost_form> form = std::nullopt;  ///< by default the one that predicts best
+  std::optional<cost_form> form = std::nullopt;  ///< the only one to try; by default all are
 };
 
 namespace detail {
@@ -140,12 +140,14 @@ inline std::vector<double> held_out_errors(const std::vector<fold>& folds,
   detail::require(interpolate || options.form != cost_form::interpolated,
                   "measurements: distinct shapes to interpolate", shapes.size(), "256 or fewer");
 
+  std::vector<cost_form> forms{cost_form::power, cost_form::quadratic, cost_form::floored_power,
+                               cost_form::floored_quadratic, cost_form::floored_polynomial};
+  if (options.form && *options.form != cost_form::interpolated) forms = {*options.form};
   const std::vector<detail::fold> folds = detail::folds_by_length(shapes, lengths);
   std::vector<cost_candidate> candidates;
   std::vector<std::vector<cost_curve>> fold_curves;
   std::size_t best = 0;
-  for (const cost_form form : {cost_form::power, cost_form::quadratic, cost_form::floored_power,
-                               cost_form::floored_quadratic, cost_form::floored_polynomial}) {
+  for (const cost_form form : forms) {
     const detail::curve_fitter fitter(shapes, form);
     const cost_curve curve = fitter.fit();
     fold_curves.push_back(detail::fit_folds(folds, form, curve));
@@ -155,9 +157,7 @@ inline std::vector<double> held_out_errors(const std::vector<fold>& folds,
     // Errors of rounding do not speak against a simpler form.
     const double bar = candidates[best].held_out.mean;
     if (candidates.back().held_out.mean < 0.999 * bar - 1e-6) best = candidates.size() - 1;
-    if (options.form == form) break;
   }
-  if (options.form && *options.form != cost_form::interpolated) best = candidates.size() - 1;
 
   const detail::correction correction =
       interpolate ? detail::correction(shapes, candidates[best].curve) : detail::correction();

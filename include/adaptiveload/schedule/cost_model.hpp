@@ -15,8 +15,9 @@ namespace adaptiveload {
 /// A predicted step time.
 struct prediction {
   double step_ms = 0;
-  bool extrapolated = false;      ///< the shape lies outside what was measured
-  double relative_deviation = 0;  ///< standard deviation expected of a measurement from it
+  bool extrapolated = false;           ///< the shape lies outside what was measured
+  double relative_standard_error = 0;  ///< of the curve: what other lengths would have made of it
+  double relative_deviation = 0;       ///< of a measurement from the prediction: scatter included
 };
 
 /// Relative errors |predicted / measured - 1| over some measurements.
@@ -82,8 +83,9 @@ class cost_model {
 
   /// As `step_ms`, with how far it can be trusted.
   [[nodiscard]] prediction predict(std::int64_t batch_size, std::int64_t sequence_length) const {
+    const double error = standard_error(batch_size, sequence_length);
     return {step_ms(batch_size, sequence_length), !range_.contains(batch_size, sequence_length),
-            relative_deviation(batch_size, sequence_length)};
+            error, std::hypot(error, scatter(batch_size, sequence_length))};
   }
 
   [[nodiscard]] cost_form form() const { return form_; }
@@ -95,21 +97,22 @@ class cost_model {
   [[nodiscard]] std::vector<cost_candidate> candidates() && { return std::move(candidates_); }
 
  private:
-  /// The scatter of measurements about the curve, and the curve's own uncertainty by the jackknife
-  /// (Tukey 1958) over the parts that were left out.
-  [[nodiscard]] double relative_deviation(std::int64_t batch_size,
-                                          std::int64_t sequence_length) const {
-    double variance = std::pow(correction_.deviation(batch_size, sequence_length), 2);
-    if (form_ != cost_form::interpolated) {
-      variance += std::pow(std::log(correction_.factor(batch_size, sequence_length)), 2);
-    }
+  /// By the jackknife (Tukey 1958) over the parts of the measurements that were left out.
+  [[nodiscard]] double standard_error(std::int64_t batch_size, std::int64_t sequence_length) const {
     const auto count = static_cast<double>(resampled_.size());
     const double centre = curve_.step_ms(batch_size, sequence_length);
+    double variance = 0;
     for (const cost_curve& curve : resampled_) {
       const double difference = std::log(curve.step_ms(batch_size, sequence_length) / centre);
       variance += (count - 1) / count * difference * difference;
     }
     return std::sqrt(variance);
+  }
+
+  [[nodiscard]] double scatter(std::int64_t batch_size, std::int64_t sequence_length) const {
+    const double deviation = correction_.deviation(batch_size, sequence_length);
+    if (form_ == cost_form::interpolated) return deviation;
+    return std::hypot(deviation, std::log(correction_.factor(batch_size, sequence_length)));
   }
 
   cost_curve curve_;

@@ -1,11 +1,13 @@
 #pragma once
 
-#include <adaptiveload/schedule/cost_model.hpp>
 #include <adaptiveload/schedule/csv.hpp>
 #include <adaptiveload/schedule/measurement.hpp>
+#include <adaptiveload/schedule/shape_choice.hpp>
 #include <adaptiveload/schedule/shape_record.hpp>
+#include <adaptiveload/schedule/statistics.hpp>
 #include <adaptiveload/support/error.hpp>
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <concepts>
@@ -13,7 +15,6 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <map>
 #include <optional>
 #include <stdexcept>
 #include <type_traits>
@@ -37,13 +38,14 @@ struct benchmark_progress {
   double seconds_left = 0;  ///< until the budget is spent, at most
 };
 
+/// In a distributed run the same on every rank, but for `record`.
 struct shape_benchmark_options {
   std::vector<std::int64_t> sequence_lengths{};  ///< of the corpus, in tokens; any order
   double budget_seconds = 300;
   /// The most tokens of a micro-batch to try; by default memory is the limit, and it is searched.
   std::int64_t max_tokens = std::numeric_limits<std::int64_t>::max();
   int warm_up = 1;            ///< untimed steps of each shape
-  int least_repetitions = 3;  ///< timed steps of each shape, at least
+  int least_repetitions = 2;  ///< timed steps of each shape, at least
   int most_repetitions = 15;  ///< and at most
   double steady = 0.02;       ///< relative standard error of the median at which a shape is done
   std::filesystem::path record{};  ///< results are appended here and resumed from; on one rank only
@@ -81,13 +83,36 @@ class shape_benchmark {
   shape_benchmark(Step& step, const shape_benchmark_options& options)
       : step_(step),
         options_(options),
+        lengths_(checked_lengths(options)),
+        choice_(lengths_),
         record_(options.record),
-        lengths_(options.sequence_lengths) {
-    require(!lengths_.empty(), "sequence_lengths", "empty", "one or more lengths");
-    std::sort(lengths_.begin(), lengths_.end());
-    lengths_.erase(std::unique(lengths_.begin(), lengths_.end()), lengths_.end());
-    require(lengths_.front() > 0, "sequence_lengths", lengths_.front(), "1 or more each");
-    require(options.max_tokens >= lengths_.back(), "max_tokens", options.max_tokens,
+        start_ms_(options.now_ms()) {
+    resume();
+  }
+
+  measured_steps run() {
+    // The ends of the range first: without them everything else is extrapolation.
+    measure_end(lengths_.rbegin(), lengths_.rend());
+    measure_end(lengths_.begin(), lengths_.end());
+    for (;;) {
+      // A shape that would take most of what is left waits until nothing else does.
+      const double step_ms = 1000 * seconds_left() / steps_a_shape();
+      auto shape = next(step_ms / 4);
+      if (!shape) shape = next(step_ms);
+      if (!shape || seconds_left() <= 0) break;
+      measure(*shape);
+    }
+    return std::move(steps_);
+  }
+
+ private:
+  static std::vector<std::int64_t> checked_lengths(const shape_benchmark_options& options) {
+    std::vector<std::int64_t> lengths = options.sequence_lengths;
+    require(!lengths.empty(), "sequence_lengths", "empty", "one or more lengths");
+    std::sort(lengths.begin(), lengths.end());
+    lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+    require(lengths.front() > 0, "sequence_lengths", lengths.front(), "1 or more each");
+    require(options.max_tokens >= lengths.back(), "max_tokens", options.max_tokens,
             "at least the longest sequence length");
     require(options.budget_seconds > 0, "budget_seconds", options.budget_seconds, "above 0");
     require(options.warm_up >= 0, "warm_up", options.warm_up, "0 or more");
@@ -96,208 +121,168 @@ class shape_benchmark {
     require(options.most_repetitions >= options.least_repetitions, "most_repetitions",
             options.most_repetitions, "at least least_repetitions");
     require(options.steady > 0, "steady", options.steady, "above 0");
-    start_ms_ = options_.now_ms();
-    resume();
+    return lengths;
   }
 
-  measured_steps run() {
-    // The ends of the range first: without them everything else is extrapolation.
-    for (const std::int64_t length : {lengths_.back(), lengths_.front()}) {
-      measure(1, length);
-      measure(search_largest(length), length);
-    }
-    while (const auto next = choose()) measure(next->first, next->second);
-    return std::move(steps_);
-  }
+  [[nodiscard]] int steps_a_shape() const { return options_.warm_up + options_.least_repetitions; }
 
- private:
-  using shape = std::pair<std::int64_t, std::int64_t>;  // batch size, sequence length
-
-  /// Gives every rank the record that one of them read.
+  /// Gives every rank the record that one of them read. Steps that ran out of memory go as 0 ms.
   void resume() {
-    const auto share = [&](std::size_t i, std::size_t count, auto&& value) {
-      return options_.slowest_rank(i < count ? static_cast<double>(value()) : -1.0);
-    };
-    const measured_steps& own = record_.steps();
-    const std::size_t measured = own.measurements.size();
-    const auto shared =
-        static_cast<std::size_t>(options_.slowest_rank(static_cast<double>(measured)));
-    for (std::size_t i = 0; i < shared; ++i) {
-      measurement m;
-      m.batch_size = static_cast<std::int64_t>(
-          share(i, measured, [&] { return own.measurements[i].batch_size; }));
-      m.sequence_length = static_cast<std::int64_t>(
-          share(i, measured, [&] { return own.measurements[i].sequence_length; }));
-      m.step_ms = share(i, measured, [&] { return own.measurements[i].step_ms; });
-      const double peak =
-          share(i, measured, [&] { return own.measurements[i].peak_memory_bytes.value_or(-1); });
-      if (peak > 0) m.peak_memory_bytes = static_cast<std::int64_t>(peak);
-      steps_.measurements.push_back(m);
+    std::vector<std::array<double, 4>> rows;
+    for (const measurement& m : record_.steps().measurements) {
+      const double peak = m.peak_memory_bytes ? static_cast<double>(*m.peak_memory_bytes) : 0;
+      rows.push_back({static_cast<double>(m.batch_size), static_cast<double>(m.sequence_length),
+                      m.step_ms, peak});
     }
-    for (const measurement& m : steps_.measurements) {
-      last_steps_[{m.batch_size, m.sequence_length}] = m.step_ms;
+    for (const out_of_memory_shape& s : record_.steps().out_of_memory) {
+      rows.push_back({static_cast<double>(s.batch_size), static_cast<double>(s.sequence_length)});
     }
-    const std::size_t failed = own.out_of_memory.size();
-    const auto shared_failed =
-        static_cast<std::size_t>(options_.slowest_rank(static_cast<double>(failed)));
-    for (std::size_t i = 0; i < shared_failed; ++i) {
-      out_of_memory_shape s;
-      s.batch_size = static_cast<std::int64_t>(
-          share(i, failed, [&] { return own.out_of_memory[i].batch_size; }));
-      s.sequence_length = static_cast<std::int64_t>(
-          share(i, failed, [&] { return own.out_of_memory[i].sequence_length; }));
-      steps_.out_of_memory.push_back(s);
+    rows.resize(static_cast<std::size_t>(options_.slowest_rank(static_cast<double>(rows.size()))));
+    for (auto& row : rows) {
+      for (double& value : row) value = options_.slowest_rank(value);
+      const step_shape shape{static_cast<std::int64_t>(row[0]), static_cast<std::int64_t>(row[1])};
+      if (row[2] > 0) {
+        steps_.measurements.push_back(measurement_of(shape, row[2], row[3]));
+      } else {
+        steps_.out_of_memory.push_back({shape.batch_size, shape.sequence_length});
+      }
     }
+    choice_.note(steps_.measurements);
   }
 
-  double seconds_left() const {
+  static measurement measurement_of(const step_shape& shape, double ms, double peak_bytes) {
+    measurement m{shape.batch_size, shape.sequence_length, ms};
+    if (peak_bytes > 0) m.peak_memory_bytes = static_cast<std::int64_t>(peak_bytes);
+    return m;
+  }
+
+  [[nodiscard]] double seconds_left() const {
     return options_.budget_seconds - options_.slowest_rank(options_.now_ms() - start_ms_) / 1000;
   }
 
-  /// The most samples of a length that have not been seen to run out of memory. Memory grows with
-  /// the tokens of a step, so a failure bounds every length.
-  std::int64_t most_samples(std::int64_t length) const {
-    std::int64_t tokens = options_.max_tokens;
-    for (const auto& s : steps_.out_of_memory) tokens = std::min(tokens, s.tokens() - 1);
-    return tokens / length;
+  // Ranks on different processors may differ in the last bit of a logarithm, and so in what they
+  // would choose; every decision that rests on an estimate is made in common.
+
+  [[nodiscard]] double estimate_ms(const step_shape& shape) const {
+    return options_.slowest_rank(choice_.estimate_ms(shape));
   }
 
-  bool measured(shape s) const {
-    return std::any_of(steps_.measurements.begin(), steps_.measurements.end(),
-                       [&](const measurement& m) {
-                         return m.batch_size == s.first && m.sequence_length == s.second;
-                       });
+  [[nodiscard]] std::optional<step_shape> next(double most_ms) const {
+    const step_shape mine = choice_.next(most_tokens(), most_ms).value_or(step_shape{});
+    const double length = options_.slowest_rank(static_cast<double>(mine.sequence_length));
+    const bool is_mine = static_cast<double>(mine.sequence_length) == length;
+    const double batch =
+        options_.slowest_rank(is_mine ? static_cast<double>(mine.batch_size) : 0.0);
+    if (length == 0) return std::nullopt;
+    return step_shape{static_cast<std::int64_t>(batch), static_cast<std::int64_t>(length)};
+  }
+
+  /// The most tokens that have not been seen to run out of memory, of any length: memory grows with
+  /// the tokens of a step.
+  [[nodiscard]] std::int64_t most_tokens() const {
+    std::int64_t tokens = options_.max_tokens;
+    for (const auto& s : steps_.out_of_memory) tokens = std::min(tokens, s.tokens() - 1);
+    return tokens;
   }
 
   /// One step on every rank: the slowest rank's milliseconds, infinite if any ran out of memory.
-  double one_step(shape s, double& peak_bytes) {
-    double ms = 0;
+  double one_step(const step_shape& shape, double& peak_bytes) {
+    double ms = std::numeric_limits<double>::infinity();
     const double begin = options_.now_ms();
     try {
-      if constexpr (std::is_void_v<std::invoke_result_t<Step&, std::int64_t, std::int64_t>>) {
-        step_(s.first, s.second);
+      using result = std::invoke_result_t<Step&, std::int64_t, std::int64_t>;
+      if constexpr (std::is_void_v<result>) {
+        step_(shape.batch_size, shape.sequence_length);
       } else {
-        peak_bytes = std::max(peak_bytes, static_cast<double>(step_(s.first, s.second)));
+        peak_bytes = std::max(peak_bytes,
+                              static_cast<double>(step_(shape.batch_size, shape.sequence_length)));
       }
       ms = options_.now_ms() - begin;
     } catch (const out_of_memory&) {
-      ms = std::numeric_limits<double>::infinity();
     }
     ms = options_.slowest_rank(ms);
     if (std::isinf(ms)) {
-      steps_.out_of_memory.push_back({s.first, s.second});
+      steps_.out_of_memory.push_back({shape.batch_size, shape.sequence_length});
       record_.append(steps_.out_of_memory.back());
     } else {
-      last_steps_[s] = ms;
+      choice_.note(shape, ms);
     }
     return ms;
   }
 
   /// Measures a shape, unless it was, or it is known not to fit, or the time is up.
-  void measure(std::int64_t batch_size, std::int64_t length) {
-    const shape s{batch_size, length};
-    if (batch_size < 1 || batch_size > most_samples(length) || measured(s)) return;
+  void measure(const step_shape& shape) {
+    if (shape.batch_size < 1 || shape.batch_size > most_tokens() / shape.sequence_length) return;
+    if (choice_.measured(shape)) return;
     const double left = seconds_left();
     if (left <= 0) return;
-    options_.on_progress(
-        {batch_size, length, steps_.measurements.size(), options_.budget_seconds - left, left});
+    const double remaining = steps_a_shape() * choice_.remaining_ms(most_tokens()) / 1000;
+    options_.on_progress({shape.batch_size, shape.sequence_length, steps_.measurements.size(),
+                          options_.budget_seconds - left,
+                          remaining > 0 ? std::min(left, remaining) : left});
     double peak = 0;
-    for (int i = 0; i < options_.warm_up; ++i) {
-      if (std::isinf(one_step(s, peak))) return;
+    const int warm_up = choice_.ran(shape) ? 0 : options_.warm_up;
+    for (int i = 0; i < warm_up; ++i) {
+      if (std::isinf(one_step(shape, peak))) return;
     }
     std::vector<double> times;
     do {
-      times.push_back(one_step(s, peak));
+      times.push_back(one_step(shape, peak));
       if (std::isinf(times.back())) return;
     } while (!steady(times) && seconds_left() > 0);
-    measurement m{batch_size, length, median(times)};
-    peak = options_.slowest_rank(peak);
-    if (peak > 0) m.peak_memory_bytes = static_cast<std::int64_t>(peak);
-    steps_.measurements.push_back(m);
+    const measurement m = measurement_of(shape, median(times), options_.slowest_rank(peak));
     record_.append(m, times.size());
+    steps_.measurements.push_back(m);
+    choice_.note({&m, 1});
   }
 
-  bool steady(const std::vector<double>& times) const {
+  [[nodiscard]] bool steady(const std::vector<double>& times) const {
     const auto count = static_cast<int>(times.size());
     if (count < options_.least_repetitions) return false;
     if (count >= options_.most_repetitions) return true;
     const double middle = median(times);
     std::vector<double> deviations;
-    for (const double t : times) deviations.push_back(std::abs(t - middle));
+    for (const double t : times) deviations.push_back(t - middle);
     // Of normal times the median's standard error is 1.2533 deviations over the root of the count.
-    return 1.2533 * 1.4826 * median(deviations) / std::sqrt(count) <= options_.steady * middle;
+    return 1.2533 * robust_deviation(deviations) / std::sqrt(count) <= options_.steady * middle;
+  }
+
+  /// Measures the first of the lengths that fits, with one sample and with as many as fit.
+  template <class Iterator>
+  void measure_end(Iterator length, Iterator end) {
+    while (length != end && !choice_.measured({1, *length})) {
+      measure({1, *length});
+      if (!choice_.measured({1, *length})) ++length;
+    }
+    if (length == end) return;
+    const step_shape largest{search_largest(*length), *length};
+    if (steps_a_shape() * estimate_ms(largest) <= 250 * seconds_left()) measure(largest);
   }
 
   /// The largest batch of a length, one step a trial. A trial that would take more than a tenth of
   /// the budget is not made.
   std::int64_t search_largest(std::int64_t length) {
-    return largest_batch_size(most_samples(length), [&](std::int64_t batch_size) {
-      for (const measurement& m : steps_.measurements) {
-        if (m.sequence_length == length && m.batch_size >= batch_size) return true;
-      }
-      if (batch_size > most_samples(length)) return false;
-      const double left = seconds_left();
-      if (left <= 0 || estimate_ms({batch_size, length}) > 100 * options_.budget_seconds) {
-        return false;
-      }
+    std::int64_t known = 1;
+    for (const measurement& m : steps_.measurements) {
+      if (m.sequence_length == length) known = std::max(known, m.batch_size);
+    }
+    return largest_batch_size(most_tokens() / length, [&](std::int64_t batch_size) {
+      const step_shape shape{batch_size, length};
+      if (batch_size <= known || choice_.ran(shape)) return true;
+      if (batch_size > most_tokens() / length || seconds_left() <= 0) return false;
+      if (estimate_ms(shape) > 100 * options_.budget_seconds) return false;
       double peak = 0;
-      return !std::isinf(one_step({batch_size, length}, peak));
+      return !std::isinf(one_step(shape, peak));
     });
-  }
-
-  /// The time of a step by its nearest neighbour, as if all of it grew as B S^2: rather too long.
-  double estimate_ms(shape s) const {
-    double nearest = std::numeric_limits<double>::infinity();
-    double ms = 0;
-    for (const auto& [known, known_ms] : last_steps_) {
-      const double d = distance(s, known);
-      if (d >= nearest) continue;
-      nearest = d;
-      const double samples = static_cast<double>(s.first) / static_cast<double>(known.first);
-      const double tokens = static_cast<double>(s.second) / static_cast<double>(known.second);
-      ms = known_ms * std::max(1.0, samples) * std::max(1.0, tokens * tokens);
-    }
-    return ms;
-  }
-
-  static double distance(shape x, shape y) {
-    const auto log_ratio = [](std::int64_t a, std::int64_t b) {
-      return std::log(static_cast<double>(a) / static_cast<double>(b));
-    };
-    return std::hypot(log_ratio(x.first, y.first), log_ratio(x.second, y.second));
-  }
-
-  /// The affordable shape that is farthest, in log B and log S, from every measured one.
-  std::optional<shape> choose() const {
-    const double left_ms = 1000 * seconds_left();
-    std::optional<shape> best;
-    double farthest = 0.3;  // closer than a third in B or S tells nothing new
-    for (const std::int64_t length : lengths_) {
-      const std::int64_t most = most_samples(length);
-      for (std::int64_t b = 1; b <= most; b = b < most && b > most / 2 ? most : 2 * b) {
-        const shape s{b, length};
-        double nearest = std::numeric_limits<double>::infinity();
-        for (const measurement& m : steps_.measurements) {
-          nearest = std::min(nearest, distance(s, {m.batch_size, m.sequence_length}));
-        }
-        const double cost = estimate_ms(s) * (options_.warm_up + options_.least_repetitions);
-        if (nearest > farthest && cost <= left_ms) {
-          farthest = nearest;
-          best = s;
-        }
-        if (b == most) break;
-      }
-    }
-    return best;
   }
 
   Step& step_;
   const shape_benchmark_options& options_;
-  shape_record record_;
   std::vector<std::int64_t> lengths_;
-  double start_ms_ = 0;
+  shape_choice choice_;
+  shape_record record_;
+  double start_ms_;
   measured_steps steps_;
-  std::map<shape, double> last_steps_;  ///< ms of the last step of each shape, trials included
 };
 
 }  // namespace detail

@@ -2,8 +2,9 @@
 
 #include <adaptiveload/schedule/csv.hpp>
 #include <adaptiveload/schedule/measurement.hpp>
-#include <algorithm>
-#include <cstdint>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <ios>
@@ -11,6 +12,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace adaptiveload::detail {
 
@@ -18,25 +20,13 @@ namespace adaptiveload::detail {
 class shape_record {
  public:
   /// Reads what the file holds, or begins it; an empty path keeps no file.
-  explicit shape_record(const std::filesystem::path& path) {
+  explicit shape_record(const std::filesystem::path& path) : path_(path) {
     if (path.empty()) return;
-    if (std::filesystem::exists(path) && std::filesystem::file_size(path) > 0) {
-      drop_torn_line(path);
-    }
-    if (std::filesystem::exists(path) && std::filesystem::file_size(path) > 0) {
-      steps_ = read_measured_steps(path);
-      std::ifstream in = open_csv(path);
-      std::string header;
-      std::getline(in, header);
-      if (header != columns) {
-        throw csv_error(path.string() + ":1:1: is not a record of this benchmark; its header is " +
-                        columns);
-      }
-    }
+    if (std::filesystem::exists(path)) read();
     const bool begin = !std::filesystem::exists(path) || std::filesystem::file_size(path) == 0;
-    out_.exceptions(std::ios::failbit | std::ios::badbit);
     out_.open(path, std::ios::app | std::ios::binary);
     if (begin) out_ << columns << '\n' << std::flush;
+    check();
   }
 
   [[nodiscard]] const measured_steps& steps() const { return steps_; }
@@ -60,19 +50,34 @@ class shape_record {
       "batch_size,sequence_length,step_ms,peak_memory_bytes,repetitions";
 
   /// A run that was killed while it wrote leaves half a line: that measurement is made again.
-  static void drop_torn_line(const std::filesystem::path& path) {
-    std::ifstream in = open_csv(path);
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
+  void read() {
+    std::ifstream in = open_csv(path_);
+    std::string text{std::istreambuf_iterator<char>(in), {}};
     in.close();
-    if (text.ends_with('\n')) return;
-    const auto newline = text.rfind('\n');
-    std::filesystem::resize_file(path, newline == std::string::npos ? 0 : newline + 1);
+    const std::string header = std::string(columns) + '\n';
+    if (!text.starts_with(header) && !header.starts_with(text)) {
+      throw csv_error(path_.string() + ":1:1: is not a record of this benchmark; its header is " +
+                      columns);
+    }
+    const std::size_t whole = text.rfind('\n') + 1;  // 0 where there is none
+    if (whole < text.size()) std::filesystem::resize_file(path_, whole);
+    text.resize(whole);
+    if (text.empty()) return;
+    std::istringstream lines(std::move(text));
+    steps_ = read_measured_steps(lines, path_.string());
   }
 
   void write(const std::string& row) {
-    if (out_.is_open()) out_ << row << std::flush;
+    if (path_.empty()) return;
+    out_ << row << std::flush;
+    check();
   }
 
+  void check() const {
+    if (!out_) throw csv_error(path_.string() + ": cannot be written: " + std::strerror(errno));
+  }
+
+  std::filesystem::path path_;
   measured_steps steps_;
   std::ofstream out_;
 };
