@@ -39,6 +39,10 @@ using where = std::source_location;
 void run(const char* kernel, std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
          void (*body)(void*), void* argument);
 
+/// Notes that a kernel ran to its end. Names of those of other than internal linkage are added to
+/// the file `<executable>.kernels`.
+void note_executed(const void* kernel);
+
 /// The rest is called by a running thread.
 
 int thread_rank();

@@ -32,6 +32,7 @@ void launch(const char* name, void (*kernel)(Parameters...), std::int64_t blocks
     std::apply(c.kernel, c.parameters);
   };
   simt::run(name, blocks, threads, shared_bytes, body, &call);
+  simt::note_executed(reinterpret_cast<const void*>(kernel));
 }
 
 }  // namespace adaptiveload::device
