@@ -47,8 +47,7 @@ RC_GTEST_PROP(MemoryModel, IsNeverBelowAMeasurementNorNegative, ()) {
   RC_ASSERT(model.fixed_bytes >= 0);
   RC_ASSERT(model.bytes_per_token >= 0);
   for (const auto& m : steps) {
-    RC_ASSERT(model.peak_bytes(m.tokens()) >=
-              static_cast<double>(*m.peak_memory_bytes) * (1 - 1e-12));
+    RC_ASSERT(model.peak_bytes(m.tokens()) >= static_cast<double>(*m.peak_memory_bytes));
   }
 }
 
@@ -90,6 +89,11 @@ TEST(MemoryModel, AShapeThatRanOutOfMemoryIsABound) {
   const auto model = al::fit_memory_model(steps, failed);
   EXPECT_EQ(model.max_tokens(1400, 0), 400);
   EXPECT_EQ(model.max_tokens(1'000'000, 0), 499);
+}
+
+TEST(MemoryModel, MeasurementsWithoutAPeakArePassedOver) {
+  const std::vector<al::measurement> steps{peak(1, 100, 1100), {50, 100, 1.0}, peak(2, 100, 1200)};
+  EXPECT_EQ(al::fit_memory_model(steps).most_tokens, 200);
 }
 
 TEST(MemoryModel, FlatMemoryLeavesOnlyThatBound) {
@@ -134,6 +138,9 @@ TEST(MemoryModel, BadInputIsNamed) {
   const std::vector<al::out_of_memory_shape> none{{0, 100}};
   EXPECT_EQ(error_of([&] { (void)al::fit_memory_model(steps, none); }),
             "out_of_memory: batch_size is 0; allowed: 1 or more");
+  const std::vector<al::out_of_memory_shape> no_tokens{{1, 0}};
+  EXPECT_EQ(error_of([&] { (void)al::fit_memory_model(steps, no_tokens); }),
+            "out_of_memory: sequence_length is 0; allowed: 1 or more, and fewer than 2^63 tokens");
 }
 
 TEST(MemoryModel, OnAnH200MemoryIsAffineInTokens) {

@@ -47,6 +47,53 @@ struct memory_model {
   }
 };
 
+namespace detail {
+
+using memory_point = std::pair<double, double>;  ///< tokens, bytes
+
+/// The upper convex hull of points ordered by tokens.
+inline std::vector<memory_point> upper_hull(const std::vector<memory_point>& points) {
+  std::vector<memory_point> hull;
+  for (const memory_point& p : points) {
+    const auto below = [&](const memory_point& a, const memory_point& b) {
+      return (b.second - a.second) * (p.first - a.first) <=
+             (p.second - a.second) * (b.first - a.first);
+    };
+    while (hull.size() >= 2 && below(hull[hull.size() - 2], hull.back())) hull.pop_back();
+    hull.push_back(p);
+  }
+  return hull;
+}
+
+/// The line above all points, of the hull's edge that spans `centre`; where that has a negative
+/// coefficient, the nearest line that has none: flat at the top, or through the origin.
+inline memory_model line_above(const std::vector<memory_point>& points, double centre) {
+  const std::vector<memory_point> hull = upper_hull(points);
+  std::size_t edge = 0;
+  while (edge + 2 < hull.size() && hull[edge + 1].first < centre) ++edge;
+  memory_model line;
+  line.bytes_per_token =
+      (hull[edge + 1].second - hull[edge].second) / (hull[edge + 1].first - hull[edge].first);
+  line.fixed_bytes = hull[edge].second - line.bytes_per_token * hull[edge].first;
+  if (line.bytes_per_token < 0) {
+    line = {};
+    for (const auto& [tokens, bytes] : hull) line.fixed_bytes = std::max(line.fixed_bytes, bytes);
+  } else if (line.fixed_bytes < 0) {
+    line = {};
+    for (const auto& [tokens, bytes] : hull) {
+      line.bytes_per_token = std::max(line.bytes_per_token, bytes / tokens);
+    }
+  }
+  for (const auto& [tokens, bytes] : hull) {  // rounding must not put it below
+    while (line.peak_bytes(static_cast<std::int64_t>(tokens)) < bytes) {
+      line.fixed_bytes += std::numeric_limits<double>::epsilon() * bytes;
+    }
+  }
+  return line;
+}
+
+}  // namespace detail
+
 /// Fits peak memory as the tightest line above every measurement that has one.
 ///
 /// Of all lines that are nowhere below a measurement, with both coefficients non-negative, it takes
@@ -54,60 +101,11 @@ struct memory_model {
 /// Measurements without a peak are passed over. A shape that ran out of memory limits `max_tokens`
 /// to fewer tokens than it had. Throws `std::invalid_argument` on a measurement that is not finite
 /// and positive (naming it), on fewer than two different token counts with a peak, and on a shape
-/// that ran out of memory with no more tokens than none.
+/// that ran out of memory without samples or tokens.
 [[nodiscard]] inline memory_model fit_memory_model(
     std::span<const measurement> measurements,
     std::span<const out_of_memory_shape> out_of_memory = {}) {
   detail::check_measurements(measurements);
-  std::map<std::int64_t, double> peaks;  // the largest of each token count
-  double weight = 0;
-  double weighted_tokens = 0;
-  for (const measurement& m : measurements) {
-    if (!m.peak_memory_bytes) continue;
-    const double bytes = static_cast<double>(*m.peak_memory_bytes);
-    double& peak = peaks[m.tokens()];
-    peak = std::max(peak, bytes);
-    weight += 1 / bytes;
-    weighted_tokens += static_cast<double>(m.tokens()) / bytes;
-  }
-  detail::require(peaks.size() >= 2, "measurements: distinct token counts with peak_memory_bytes",
-                  peaks.size(), "2 or more");
-
-  using point = std::pair<double, double>;
-  std::vector<point> hull;
-  // Beyond the largest step the line is as flat as it may be, before the smallest as steep.
-  for (const auto& [tokens, bytes] : peaks) {
-    const point p{static_cast<double>(tokens), bytes};
-    const auto below = [&](const point& a, const point& b) {
-      return (b.second - a.second) * (p.first - a.first) <=
-             (p.second - a.second) * (b.first - a.first);
-    };
-    while (hull.size() >= 2 && below(hull[hull.size() - 2], hull.back())) hull.pop_back();
-    hull.push_back(p);
-  }
-
-  // The total relative excess of a line is affine in its height at the weighted mean of the tokens,
-  // so the best one is the hull's edge there.
-  const double centre = weighted_tokens / weight;
-  std::size_t edge = 0;
-  while (edge + 2 < hull.size() && hull[edge + 1].first < centre) ++edge;
-  const auto slope = [&](std::size_t i) {
-    return (hull[i + 1].second - hull[i].second) / (hull[i + 1].first - hull[i].first);
-  };
-  memory_model model;
-  model.bytes_per_token = slope(edge);
-  model.fixed_bytes = hull[edge].second - model.bytes_per_token * hull[edge].first;
-  if (model.bytes_per_token < 0 || model.fixed_bytes < 0) {
-    // The non-negative line nearest to it: flat at the largest peak, or through the origin.
-    const bool flat = model.bytes_per_token < 0;
-    model = {};
-    for (const auto& [tokens, bytes] : hull) {
-      if (flat)
-        model.fixed_bytes = std::max(model.fixed_bytes, bytes);
-      else
-        model.bytes_per_token = std::max(model.bytes_per_token, bytes / tokens);
-    }
-  }
   for (const auto& shape : out_of_memory) {
     detail::require(shape.batch_size > 0, "out_of_memory: batch_size", shape.batch_size,
                     "1 or more");
@@ -115,20 +113,37 @@ struct memory_model {
         shape.sequence_length > 0 && shape.batch_size <= INT64_MAX / shape.sequence_length,
         "out_of_memory: sequence_length", shape.sequence_length,
         "1 or more, and fewer than 2^63 tokens");
-    model.out_of_memory_tokens =
-        std::min(model.out_of_memory_tokens, shape.batch_size * shape.sequence_length);
   }
-  model.most_tokens = peaks.rbegin()->first;
-  std::size_t count = 0;
+  std::map<std::int64_t, double> peaks;  // the largest of each token count
+  double weight = 0;
+  double weighted_tokens = 0;
+  double count = 0;
   for (const measurement& m : measurements) {
     if (!m.peak_memory_bytes) continue;
+    const double bytes = static_cast<double>(*m.peak_memory_bytes);
+    double& peak = peaks[m.tokens()];
+    peak = std::max(peak, bytes);
+    weight += 1 / bytes;
+    weighted_tokens += static_cast<double>(m.tokens()) / bytes;
     ++count;
+  }
+  detail::require(peaks.size() >= 2, "measurements: distinct token counts with peak_memory_bytes",
+                  peaks.size(), "2 or more");
+
+  // The total relative excess of a line is affine in its height at the weighted mean of the tokens,
+  // so the best one is the hull's edge there.
+  memory_model model = detail::line_above({peaks.begin(), peaks.end()}, weighted_tokens / weight);
+  for (const auto& shape : out_of_memory) {
+    model.out_of_memory_tokens = std::min(model.out_of_memory_tokens, shape.tokens());
+  }
+  model.most_tokens = peaks.rbegin()->first;
+  for (const measurement& m : measurements) {
+    if (!m.peak_memory_bytes) continue;
     const double excess =
         model.peak_bytes(m.tokens()) / static_cast<double>(*m.peak_memory_bytes) - 1;
-    model.mean_relative_excess += excess;
+    model.mean_relative_excess += excess / count;
     model.worst_relative_excess = std::max(model.worst_relative_excess, excess);
   }
-  model.mean_relative_excess /= static_cast<double>(count);
   return model;
 }
 
