@@ -14,10 +14,12 @@
 #include <adaptiveload/schedule/load_report.hpp>
 #include <adaptiveload/schedule/measurement.hpp>
 #include <adaptiveload/schedule/memory_model.hpp>
+#include <adaptiveload/schedule/names.hpp>
 #include <adaptiveload/schedule/permutation.hpp>
 #include <adaptiveload/schedule/power_law.hpp>
 #include <adaptiveload/schedule/recorded_run.hpp>
 #include <adaptiveload/schedule/shape_benchmark.hpp>
+#include <adaptiveload/schedule/shape_buckets.hpp>
 #include <adaptiveload/schedule/simulate.hpp>
 #include <adaptiveload/schedule/strategy.hpp>
 #include <adaptiveload/schedule/tokens.hpp>

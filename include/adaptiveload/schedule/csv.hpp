@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <istream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -90,7 +91,8 @@ struct measured_steps {
 /// Calls `on_sample(video_shape)` for each row of a manifest, which has one sample a row: columns
 /// `frames`, `height`, `width` in pixels. Needs constant memory whatever the file's size.
 ///
-/// Throws `csv_error` as `read_measurements` does.
+/// Throws `csv_error` as `read_measurements` does, and where `on_sample` throws
+/// `std::invalid_argument` about a sample.
 template <std::invocable<video_shape> OnSample>
 void read_manifest(std::istream& in, const std::string& name, OnSample on_sample) {
   csv_reader rows(in, name);
@@ -98,9 +100,14 @@ void read_manifest(std::istream& in, const std::string& name, OnSample on_sample
   const auto height = rows.column("height");
   const auto width = rows.column("width");
   while (rows.next()) {
-    on_sample(video_shape{.frames = rows.positive<std::int64_t>(frames),
-                          .height = rows.positive<std::int64_t>(height),
-                          .width = rows.positive<std::int64_t>(width)});
+    const video_shape sample{.frames = rows.positive<std::int64_t>(frames),
+                             .height = rows.positive<std::int64_t>(height),
+                             .width = rows.positive<std::int64_t>(width)};
+    try {
+      on_sample(sample);
+    } catch (const std::invalid_argument& error) {
+      throw csv_error(name + ":" + std::to_string(rows.line()) + ":1: " + error.what());
+    }
   }
 }
 
