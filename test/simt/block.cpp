@@ -87,6 +87,12 @@ void block::run() {
       failure_ = describe() + ": ends with bulk copies under way to its shared memory";
     }
   }
+  for (const auto& [rank, groups] : stores) {
+    if (failure_.empty() && groups.size() + groups.back().size() > 1) {
+      failure_ = describe() + ", thread " + std::to_string(rank) +
+                 ": ends with bulk copies under way from its shared memory";
+    }
+  }
   if (exception_) std::rethrow_exception(exception_);
   if (!failure_.empty()) throw error(failure_);
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <simt/executor.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "clocks.hpp"
@@ -42,6 +43,8 @@ struct thread {
   std::uint32_t result = 0;                // what it gets
 
   std::deque<std::vector<copy>> copy_groups{1};  // the last is the current one
+  std::pair<epoch, tick> shown{};  // all that it wrote up to then has been shown to bulk copies
+  bool saw_previous = false;       // has waited for the launches before
 };
 
 /// Threads that have come to a barrier, and what they said about it.
@@ -78,6 +81,7 @@ class block {
   clocks order;
   std::array<barrier, barrier_count> barriers;
   std::map<const void*, transfer> transfers;
+  std::map<int, std::deque<std::vector<copy>>> stores;  // groups of a thread, the last one current
 
   thread& current() { return *current_; }
   int size() const { return static_cast<int>(threads_.size()); }

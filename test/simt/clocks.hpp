@@ -51,13 +51,15 @@ class clocks {
   /// All that `barrier` has seen comes before what `thread` does from now on.
   void acquire(int thread, const moment& barrier);
 
+  /// What `thread` does from now on has later ticks.
+  void advance(int thread);
+
   /// The number of the next epoch, which begins.
   static epoch next_epoch();
 
  private:
   tick* row(int thread);
   tick* seen_now(moment& barrier);
-  void advance(int thread);
 
   int threads_;
   std::size_t agents_;

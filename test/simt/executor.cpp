@@ -121,9 +121,9 @@ device_settings& settings() {
 }
 
 void run(const char* kernel, std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
-         void (*body)(void*), void* argument) {
+         void (*body)(void*), void* argument, bool overlaps) {
   check_launch(kernel, blocks, threads, shared_bytes);
-  begin_launch();
+  begin_launch(overlaps);
   gridDim = dim3(static_cast<unsigned>(blocks));
   blockDim = threads;
   for (std::int64_t i = 0; i < blocks; ++i) {
@@ -187,6 +187,10 @@ unsigned ballot(unsigned mask, bool value, where place) {
       if ((mask >> lane & 1) != 0) b.at(first + lane).result = votes;
     }
   });
+}
+
+void wait_for_previous_kernel() {
+  block::running().current().saw_previous = true;
 }
 
 void fail(const char* what, where place) {

@@ -96,6 +96,7 @@ piece* find_device_memory(std::uintptr_t address) {
 }
 
 epoch launch_begin = 0;
+epoch chain_begin = 0;  // of the first launch that the present one may overlap
 
 }  // namespace
 
@@ -113,8 +114,9 @@ std::byte* shared_memory() {
   return shared_piece().begin();
 }
 
-void begin_launch() {
+void begin_launch(bool overlaps) {
   launch_begin = clocks::next_epoch();
+  if (!overlaps) chain_begin = launch_begin;
   shared_piece().history = shadow(shared_capacity);
 }
 
@@ -133,7 +135,9 @@ void check_access(access kind, const void* pointer, std::size_t bytes, const whe
   } else if (shared && kind == access::streaming_read) {
     problem = "by load_streaming, which is for device memory";
   } else if (accesses_are_tracked) {
-    const watch now{&b.order, shared ? block_begin : launch_begin};
+    const watch now = shared ? watch{&b.order, block_begin, block_begin}
+                             : watch{&b.order, launch_begin,
+                                     b.current().saw_previous ? launch_begin : chain_begin};
     const int thread = b.current().rank;
     if (kind == access::write) {
       problem = memory->history.write(byte, bytes, thread, now);
@@ -179,6 +183,32 @@ void land_copy(void* shared, const void* from, std::size_t bytes, int agent, tic
   if (!accesses_are_tracked) return;
   const std::size_t byte = address_of(shared) - address_of(shared_memory());
   shared_piece().history.land(byte, bytes, agent, then, block::running().order.now());
+}
+
+void begin_store(void* global, const void* shared, std::size_t bytes, where place) {
+  block& b = block::running();
+  check_access(access::read, shared, bytes, &place);
+  check_access(access::write, global, bytes, &place);
+  if (!accesses_are_tracked) return;
+  const std::size_t from = address_of(shared) - address_of(shared_memory());
+  const auto shown = [&](int writer, epoch at, tick then) {
+    return writer >= b.size() || b.at(writer).shown >= std::pair(at, then);
+  };
+  if (!shared_piece().history.all_writers(from, bytes, b.order.block_begin(), shown)) {
+    b.stop("copies what its writer hasn't shown to bulk copies", &place);
+  }
+  shared_piece().history.begin_reading(from, bytes, b.order);
+  if (piece* const memory = find_device_memory(address_of(global))) {
+    memory->history.begin_flight(address_of(global) - address_of(memory->begin()), bytes);
+  }
+}
+
+void end_store(void* global, const void* shared, std::size_t bytes) {
+  block& b = block::running();
+  std::memcpy(global, shared, bytes);
+  if (!accesses_are_tracked) return;
+  const std::size_t from = address_of(shared) - address_of(shared_memory());
+  shared_piece().history.end_reading(from, bytes, b.current().rank, b.order);
 }
 
 void check_read(const void* address, std::size_t bytes, std::size_t alignment, where place) {

@@ -30,7 +30,14 @@ void check_in_shared_memory(const void* address, std::size_t bytes, where place)
 void begin_copy(void* shared, std::size_t bytes, where place);
 void land_copy(void* shared, const void* from, std::size_t bytes, int agent, tick then);
 
-/// Begins a launch: what happens before it comes before all that its blocks do.
-void begin_launch();
+/// A copy from shared memory that goes on for a while: `shared` may not be written until it ends;
+/// nothing may touch `global` until the launch does. All writers of `shared` must have called
+/// `show_to_copies` since.
+void begin_store(void* global, const void* shared, std::size_t bytes, where place);
+void end_store(void* global, const void* shared, std::size_t bytes);
+
+/// Begins a launch: what happens before it comes before all that its blocks do. If it overlaps
+/// those before, that is so only for what a thread does once it has waited for them.
+void begin_launch(bool overlaps);
 
 }  // namespace simt

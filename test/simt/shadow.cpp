@@ -9,10 +9,11 @@ namespace {
 /// Whether an event of another time has no order with what `thread` does now.
 bool unordered(epoch at, int agent, tick then, int thread, const watch& now) {
   if (at == now.order->now()) return !now.order->ordered(agent, then, thread);
-  return at >= now.launch_begin && at < now.order->block_begin();
+  return at >= now.overlap_begin && at < now.order->block_begin();
 }
 
 std::string who(epoch at, int agent, const watch& now) {
+  if (at < now.launch_begin) return "a kernel before, which may still run,";
   if (at < now.order->block_begin()) return "another block";
   return agent < now.order->threads() ? "thread " + std::to_string(agent) : "a copy";
 }
@@ -52,13 +53,14 @@ std::string shadow::conflict(const cell& c, int thread, const watch& now, bool w
     return "which " + who(c.written, c.writer, now) + " wrote, with no barrier between";
   }
   if (!writes || c.read == 0) return {};
+  if (c.reader == copying && c.read >= now.order->block_begin()) return "which a copy still reads";
   if (c.reader != several) {
     if (!unordered(c.read, c.reader, c.read_tick, thread, now)) return {};
     return "which " + who(c.read, c.reader, now) + " reads, with no barrier between";
   }
   if (c.read != now.order->now()) {
     if (!unordered(c.read, 0, 0, thread, now)) return {};
-    return "which another block reads";
+    return "which " + who(c.read, 0, now) + " reads";
   }
   const std::vector<tick>& readers = readers_[c.read_tick];
   for (std::size_t reader = 0; reader < readers.size(); ++reader) {
@@ -80,6 +82,7 @@ void shadow::set_readers(cell& c, std::vector<tick> readers) {
 void shadow::note_read(cell& c, int thread, clocks& order) {
   const auto self = static_cast<std::uint16_t>(thread);
   const tick ticks = order.ticks(thread);
+  if (c.reader == copying && c.read >= order.block_begin()) return;
   if (c.read != order.now() || c.reader == self) {
     c.read = order.now();
     c.reader = self;
@@ -102,7 +105,7 @@ std::string shadow::read(std::size_t byte, std::size_t bytes, int thread, const 
                          epoch valid_from) {
   for (cell& c : cells_of(byte, bytes)) {
     if (c.written < valid_from) return "which nobody has written";
-    if (c.written >= now.launch_begin) {
+    if (c.written >= now.overlap_begin) {
       if (std::string problem = conflict(c, thread, now, false); !problem.empty()) return problem;
     }
     note_read(c, thread, *now.order);
@@ -112,7 +115,7 @@ std::string shadow::read(std::size_t byte, std::size_t bytes, int thread, const 
 
 std::string shadow::write(std::size_t byte, std::size_t bytes, int thread, const watch& now) {
   for (cell& c : cells_of(byte, bytes)) {
-    if (c.written >= now.launch_begin || c.read >= now.launch_begin) {
+    if (c.written >= now.overlap_begin || c.read >= now.overlap_begin) {
       if (std::string problem = conflict(c, thread, now, true); !problem.empty()) return problem;
     }
     c = {now.order->now(), 0, static_cast<std::uint16_t>(thread), 0, now.order->ticks(thread), 0};
@@ -127,6 +130,21 @@ void shadow::begin_flight(std::size_t byte, std::size_t bytes) {
 void shadow::land(std::size_t byte, std::size_t bytes, int agent, tick then, epoch at) {
   for (cell& c : cells_of(byte, bytes)) {
     c = {at, 0, static_cast<std::uint16_t>(agent), 0, then, 0};
+  }
+}
+
+void shadow::begin_reading(std::size_t byte, std::size_t bytes, clocks& order) {
+  for (cell& c : cells_of(byte, bytes)) {
+    c.read = order.now();
+    c.reader = copying;
+  }
+}
+
+void shadow::end_reading(std::size_t byte, std::size_t bytes, int thread, clocks& order) {
+  for (cell& c : cells_of(byte, bytes)) {
+    c.read = order.now();
+    c.reader = static_cast<std::uint16_t>(thread);
+    c.read_tick = order.ticks(thread);
   }
 }
 

@@ -13,7 +13,8 @@ namespace simt {
 /// What the checks know about the launch that runs.
 struct watch {
   clocks* order = nullptr;
-  epoch launch_begin = 0;  // what happened since then, in other blocks, has no order
+  epoch launch_begin = 0;
+  epoch overlap_begin = 0;  // what happened since then, in other blocks or launches, has no order
 };
 
 /// Who last wrote and read every cell of a range of memory. A cell is as many bytes, up to 16, as
@@ -33,6 +34,19 @@ class shadow {
   /// An agent has written.
   void land(std::size_t byte, std::size_t bytes, int agent, tick then, epoch at);
 
+  /// After a `read`: until `end_reading`, the bytes may not be written.
+  void begin_reading(std::size_t byte, std::size_t bytes, clocks& order);
+  void end_reading(std::size_t byte, std::size_t bytes, int thread, clocks& order);
+
+  /// Whether `holds(writer, epoch, tick)` of the last writers since `since`.
+  template <class Predicate>
+  bool all_writers(std::size_t byte, std::size_t bytes, epoch since, Predicate holds) {
+    for (const cell& c : cells_of(byte, bytes)) {
+      if (c.written >= since && !holds(int{c.writer}, c.written, c.write_tick)) return false;
+    }
+    return true;
+  }
+
   /// The host has written.
   void write_by_host(std::size_t byte, std::size_t bytes) { land(byte, bytes, 0, 0, 1); }
 
@@ -45,7 +59,7 @@ class shadow {
     std::uint16_t writer, reader;
     tick write_tick, read_tick;
   };
-  static constexpr std::uint16_t in_flight = 0xfffe, several = 0xffff;
+  static constexpr std::uint16_t copying = 0xfffd, in_flight = 0xfffe, several = 0xffff;
 
   std::string conflict(const cell& c, int thread, const watch& now, bool writes) const;
   void note_read(cell& c, int thread, clocks& order);

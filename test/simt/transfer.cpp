@@ -47,6 +47,16 @@ void check_copy(void* shared, const void* global, std::size_t bytes, std::size_t
   begin_copy(shared, bytes, place);
 }
 
+void check_bulk(const std::string& operation, std::uint32_t bytes, where place) {
+  block& b = block::running();
+  if (settings().compute_capability < 90) {
+    b.stop(operation + " on a device below compute capability 9.0", place);
+  }
+  if (bytes % copy_alignment != 0) {
+    b.stop(operation + " of " + std::to_string(bytes) + " bytes; allowed: a multiple of 16", place);
+  }
+}
+
 }  // namespace
 
 void init_barrier(const void* barrier, where place) {
@@ -76,12 +86,7 @@ void expect_bytes(const void* barrier, std::uint32_t bytes, where place) {
 void copy_bulk(void* shared, const void* global, std::uint32_t bytes, const void* barrier,
                where place) {
   block& b = block::running();
-  if (settings().compute_capability < 90) {
-    b.stop("copy_bulk on a device below compute capability 9.0", place);
-  }
-  if (bytes % copy_alignment != 0) {
-    b.stop("copy_bulk of " + std::to_string(bytes) + " bytes; allowed: a multiple of 16", place);
-  }
+  check_bulk("copy_bulk", bytes, place);
   transfer& t = find(barrier, place);
   check_copy(shared, global, bytes, copy_alignment, place);
   t.copies.push_back({shared, global, bytes});
@@ -109,6 +114,39 @@ void wait_for_bytes(const void* barrier, std::uint32_t parity, where place) {
   }
   b.order.acquire(self.rank, t.seen);
   wake_waiting(barrier);
+}
+
+void show_to_copies(where) {
+  block& b = block::running();
+  thread& self = b.current();
+  self.shown = {b.order.now(), b.order.ticks(self.rank)};
+  b.order.advance(self.rank);
+}
+
+void store_bulk(void* global, const void* shared, std::uint32_t bytes, where place) {
+  check_bulk("store_bulk", bytes, place);
+  check_aligned(global, copy_alignment, place);
+  check_aligned(shared, copy_alignment, place);
+  check_in_shared_memory(shared, bytes, place);
+  begin_store(global, shared, bytes, place);
+  block& b = block::running();
+  b.stores.try_emplace(b.current().rank, 1).first->second.back().push_back({global, shared, bytes});
+}
+
+void commit_bulk_group() {
+  block& b = block::running();
+  b.stores.try_emplace(b.current().rank, 1).first->second.emplace_back();
+}
+
+void wait_for_bulk_reads(int pending) {
+  block& b = block::running();
+  const auto found = b.stores.find(b.current().rank);
+  if (found == b.stores.end()) return;
+  // Beside the committed groups there is the current one.
+  for (auto& groups = found->second; groups.size() > static_cast<std::size_t>(pending) + 1;) {
+    for (const copy& c : groups.front()) end_store(c.to, c.from, c.bytes);
+    groups.pop_front();
+  }
 }
 
 void copy_async(void* shared, const void* global, std::size_t bytes, where place) {

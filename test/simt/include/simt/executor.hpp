@@ -35,9 +35,11 @@ extern bool accesses_are_tracked;
 
 using where = std::source_location;
 
-/// Calls `body(argument)` once a CUDA thread. Throws `error`.
+/// Calls `body(argument)` once a CUDA thread. Throws `error`. If the launch overlaps those before
+/// (programmatic dependent launch), it runs after them still, but its threads may touch what they
+/// touch only after `wait_for_previous_kernel`.
 void run(const char* kernel, std::int64_t blocks, dim3 threads, std::size_t shared_bytes,
-         void (*body)(void*), void* argument);
+         void (*body)(void*), void* argument, bool overlaps = false);
 
 /// Notes that a kernel ran to its end. Names of those of other than internal linkage are added to
 /// the file `<executable>.kernels`.
@@ -63,6 +65,15 @@ void expect_bytes(const void* barrier, std::uint32_t bytes, where place);
 void copy_bulk(void* shared, const void* global, std::uint32_t bytes, const void* barrier,
                where place);
 void wait_for_bytes(const void* barrier, std::uint32_t parity, where place);
+
+/// Bulk copies to global memory, in groups of the calling thread. They read at the latest moment
+/// there is.
+void show_to_copies(where place);
+void store_bulk(void* global, const void* shared, std::uint32_t bytes, where place);
+void commit_bulk_group();
+void wait_for_bulk_reads(int pending);
+
+void wait_for_previous_kernel();
 
 void copy_async(void* shared, const void* global, std::size_t bytes, where place);
 void end_copy_group();

@@ -98,6 +98,30 @@ inline void wait_for_bytes(transfer_barrier* barrier, std::uint32_t parity,
   simt::wait_for_bytes(barrier, parity, place);
 }
 
+inline void show_to_copies(where place = where::current()) {
+  simt::show_to_copies(place);
+}
+
+inline void store_bulk(void* global, const void* shared, std::uint32_t bytes,
+                       where place = where::current()) {
+  simt::store_bulk(global, shared, bytes, place);
+}
+
+inline void commit_bulk_group() {
+  simt::commit_bulk_group();
+}
+
+template <int Pending>
+void wait_for_bulk_reads() {
+  simt::wait_for_bulk_reads(Pending);
+}
+
+inline void wait_for_previous_kernel() {
+  simt::wait_for_previous_kernel();
+}
+
+inline void let_next_kernel_start() {}
+
 inline void copy_async(void* shared, const void* global, where place = where::current()) {
   simt::copy_async(shared, global, 16, place);
 }
