@@ -207,6 +207,43 @@ TEST_P(AdaLn, GivesARowTheSameBitsInAnyBatch) {
   }
 }
 
+#ifdef __CUDACC__
+
+TEST_P(AdaLn, IndexesBeyond31Bits) {
+  std::size_t free = 0, total = 0;
+  al::detail::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  if (free < std::size_t{48} << 30) GTEST_SKIP() << "needs 48 GiB of device memory";
+  expect_accurate(GetParam(), {6, 75600, 5120});
+}
+
+TEST(AdaLnGraph, GivesTheBitsOfPlainLaunches) {
+  modulate_problem<__nv_bfloat16, float, __nv_bfloat16> problem({3, 700, 1536}, {});
+  problem.run();
+  const auto launched = copy_of_outputs(problem);
+
+  problem.prepare();
+  cudaStream_t stream{};
+  cudaGraph_t graph{};
+  cudaGraphExec_t executable{};
+  al::detail::check(cudaStreamCreate(&stream), "cudaStreamCreate");
+  al::detail::check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "begin");
+  problem.forward(problem.forward_arguments(), stream);
+  problem.backward(problem.backward_arguments(), stream);
+  al::detail::check(cudaStreamEndCapture(stream, &graph), "end");
+  al::detail::check(cudaGraphInstantiate(&executable, graph, 0), "instantiate");
+  for (int replay = 0; replay < 3; ++replay) {
+    al::detail::check(cudaGraphLaunch(executable, stream), "launch");
+    al::detail::check(cudaStreamSynchronize(stream), "synchronize");
+    problem.finish();
+    EXPECT_TRUE(copy_of_outputs(problem) == launched);
+  }
+  al::detail::check(cudaGraphExecDestroy(executable), "destroy");
+  al::detail::check(cudaGraphDestroy(graph), "destroy");
+  al::detail::check(cudaStreamDestroy(stream), "destroy");
+}
+
+#endif
+
 using float_problem = modulate_problem<float, float, float>;
 
 /// Expects `call` to throw with a message that begins so.

@@ -24,7 +24,7 @@ class tensor {
 
   void upload() {
     std::vector<T> all(guard + offset_ + host.size() + guard);
-    std::memset(static_cast<void*>(all.data()), 0xff, all.size() * sizeof(T));
+    if (!all.empty()) std::memset(static_cast<void*>(all.data()), 0xff, all.size() * sizeof(T));
     std::copy(host.begin(), host.end(), all.begin() + first());
     device_ = device_buffer<T>(all);
   }
