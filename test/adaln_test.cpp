@@ -15,16 +15,13 @@
 
 #include "adaln/modulate_problem.hpp"
 #include "adaln/problem.hpp"
+#include "case_size.hpp"
 
 namespace al = adaptiveload;
 
 namespace {
 
-#ifdef __CUDACC__
-constexpr bool on_gpu = true;
-#else
-constexpr bool on_gpu = false;
-#endif
+const bool large_cases = runs_large_cases();
 
 template <class X, class M, class Y>
 std::unique_ptr<problem> make_modulate(const al::activation_shape& shape,
@@ -91,7 +88,7 @@ TEST_P(AdaLnOfWidth, IsAccurate) {
   const auto& [op, features] = GetParam();
   std::vector<al::activation_shape> shapes{
       {1, 1, features}, {2, 1, features}, {1, 31, features}, {3, 5, features}};
-  if (on_gpu) {
+  if (large_cases) {
     shapes.insert(shapes.end(), {{1, 4096, features},
                                  {4, 1024, features},
                                  {1, 70000, features},
@@ -111,12 +108,12 @@ TEST_P(AdaLn, TakesAnyWidth) {
 
 TEST_P(AdaLn, TakesSamplesOfAnyLength) {
   for (const std::int64_t tokens : {1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 255, 256, 257, 300}) {
-    expect_accurate(GetParam(), {on_gpu ? 300 : 3, tokens, 64});
+    expect_accurate(GetParam(), {large_cases ? 300 : 3, tokens, 64});
   }
 }
 
 TEST_P(AdaLn, TakesManySamples) {
-  for (const std::int64_t batch : {5, 64, 67, on_gpu ? 70000 : 700}) {
+  for (const std::int64_t batch : {5, 64, 67, large_cases ? 70000 : 700}) {
     expect_accurate(GetParam(), {batch, 1, 64});
     expect_accurate(GetParam(), {batch, 3, 8});
   }
@@ -159,7 +156,7 @@ TEST_P(AdaLn, KeepsItsAccuracyAtLargeMeans) {
   for (const float mean : {0.f, 1e3f, 1e4f}) {
     SCOPED_TRACE(mean);
     for (const std::int64_t features : {7, 64, 1536, 5120}) {
-      expect_accurate(GetParam(), {2, on_gpu ? 1000 : 7, features}, {.mean = mean});
+      expect_accurate(GetParam(), {2, large_cases ? 1000 : 7, features}, {.mean = mean});
     }
   }
 }
@@ -173,7 +170,9 @@ TEST_P(AdaLn, TakesNoRows) {
 
 TEST_P(AdaLn, GivesTheSameBitsTwice) {
   std::vector<al::activation_shape> shapes{{3, 37, 64}, {2, 9, 1536}, {5, 3, 100}};
-  if (on_gpu) shapes.insert(shapes.end(), {{1, 70000, 1536}, {16, 4096, 5120}, {70000, 1, 64}});
+  if (large_cases) {
+    shapes.insert(shapes.end(), {{1, 70000, 1536}, {16, 4096, 5120}, {70000, 1, 64}});
+  }
   for (const al::activation_shape& shape : shapes) {
     SCOPED_TRACE(text_of(shape));
     const auto p = GetParam().make(shape, {});
@@ -186,7 +185,9 @@ TEST_P(AdaLn, GivesTheSameBitsTwice) {
 
 TEST_P(AdaLn, GivesARowTheSameBitsInAnyBatch) {
   std::vector<al::activation_shape> shapes{{3, 37, 64}, {2, 9, 1536}, {5, 3, 100}, {2, 5, 8192}};
-  if (on_gpu) shapes.insert(shapes.end(), {{3, 4096, 1536}, {2, 5000, 5120}, {3, 1000, 16384}});
+  if (large_cases) {
+    shapes.insert(shapes.end(), {{3, 4096, 1536}, {2, 5000, 5120}, {3, 1000, 16384}});
+  }
   for (const al::activation_shape& shape : shapes) {
     SCOPED_TRACE(text_of(shape));
     const auto whole = GetParam().make(shape, {});
@@ -210,6 +211,7 @@ TEST_P(AdaLn, GivesARowTheSameBitsInAnyBatch) {
 #ifdef __CUDACC__
 
 TEST_P(AdaLn, IndexesBeyond31Bits) {
+  if (!large_cases) GTEST_SKIP() << "a large case";
   std::size_t free = 0, total = 0;
   al::detail::check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   if (free < std::size_t{48} << 30) GTEST_SKIP() << "needs 48 GiB of device memory";
