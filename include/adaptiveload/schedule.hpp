@@ -3,6 +3,7 @@
 // The scheduler: everything of schedule/. Needs the standard library alone.
 #include <adaptiveload/schedule/batch_size.hpp>
 #include <adaptiveload/schedule/bucket_plan.hpp>
+#include <adaptiveload/schedule/calibration.hpp>
 #include <adaptiveload/schedule/corpus.hpp>
 #include <adaptiveload/schedule/cost_curve.hpp>
 #include <adaptiveload/schedule/cost_fit.hpp>
@@ -18,6 +19,7 @@
 #include <adaptiveload/schedule/permutation.hpp>
 #include <adaptiveload/schedule/power_law.hpp>
 #include <adaptiveload/schedule/recorded_run.hpp>
+#include <adaptiveload/schedule/replanning.hpp>
 #include <adaptiveload/schedule/shape_benchmark.hpp>
 #include <adaptiveload/schedule/shape_buckets.hpp>
 #include <adaptiveload/schedule/simulate.hpp>

@@ -35,7 +35,7 @@ TEST(Csv, StepsThatRanOutOfMemoryAreKeptApart) {
   std::istringstream in("batch_size,sequence_length,step_ms\n1,256,5\n64,256,out_of_memory\n");
   const al::measured_steps steps = al::read_measured_steps(in, "steps.csv");
   EXPECT_EQ(steps.measurements, (std::vector<al::measurement>{{1, 256, 5}}));
-  EXPECT_EQ(steps.out_of_memory, (std::vector<al::out_of_memory_shape>{{64, 256}}));
+  EXPECT_EQ(steps.out_of_memory, (std::vector<al::step_shape>{{64, 256}}));
 }
 
 TEST(Csv, AMeasurementThatCannotBeIsPlaced) {

@@ -85,7 +85,7 @@ RC_GTEST_PROP(MemoryModel, MaxTokensIsTheMostThatFits, ()) {
 
 TEST(MemoryModel, AShapeThatRanOutOfMemoryIsABound) {
   const std::vector<al::measurement> steps{peak(1, 100, 1100), peak(2, 100, 1200)};
-  const std::vector<al::out_of_memory_shape> failed{{8, 100}, {5, 100}};
+  const std::vector<al::step_shape> failed{{8, 100}, {5, 100}};
   const auto model = al::fit_memory_model(steps, failed);
   EXPECT_EQ(model.max_tokens(1400, 0), 400);
   EXPECT_EQ(model.max_tokens(1'000'000, 0), 499);
@@ -98,7 +98,7 @@ TEST(MemoryModel, MeasurementsWithoutAPeakArePassedOver) {
 
 TEST(MemoryModel, FlatMemoryLeavesOnlyThatBound) {
   const std::vector<al::measurement> steps{peak(1, 100, 1200), peak(2, 100, 1100)};
-  const std::vector<al::out_of_memory_shape> failed{{8, 100}};
+  const std::vector<al::step_shape> failed{{8, 100}};
   const auto model = al::fit_memory_model(steps, failed);
   EXPECT_EQ(model.bytes_per_token, 0);
   EXPECT_EQ(model.fixed_bytes, 1200);
@@ -135,10 +135,10 @@ TEST(MemoryModel, BadInputIsNamed) {
   const std::vector<al::measurement> bad{peak(1, 100, 1100), peak(2, 100, 0)};
   EXPECT_EQ(error_of([&] { (void)al::fit_memory_model(bad); }),
             "measurements[1].peak_memory_bytes is 0; allowed: 1 or more, or absent");
-  const std::vector<al::out_of_memory_shape> none{{0, 100}};
+  const std::vector<al::step_shape> none{{0, 100}};
   EXPECT_EQ(error_of([&] { (void)al::fit_memory_model(steps, none); }),
             "out_of_memory: batch_size is 0; allowed: 1 or more");
-  const std::vector<al::out_of_memory_shape> no_tokens{{1, 0}};
+  const std::vector<al::step_shape> no_tokens{{1, 0}};
   EXPECT_EQ(error_of([&] { (void)al::fit_memory_model(steps, no_tokens); }),
             "out_of_memory: sequence_length is 0; allowed: 1 or more, and fewer than 2^63 tokens");
 }

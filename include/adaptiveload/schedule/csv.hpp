@@ -29,7 +29,7 @@ struct weighted_shape {
 /// Steps that were measured, and shapes of which a step ran out of memory.
 struct measured_steps {
   std::vector<measurement> measurements;
-  std::vector<out_of_memory_shape> out_of_memory;
+  std::vector<step_shape> out_of_memory;
 };
 
 /// Reads measured steps: columns `batch_size`, `sequence_length`, `step_ms` and, where the file has
@@ -51,7 +51,7 @@ struct measured_steps {
       rows.reject(batch_size, "fewer than 2^63 tokens");
     }
     if (rows.text(step_ms) == "out_of_memory") {
-      steps.out_of_memory.push_back({m.batch_size, m.sequence_length});
+      steps.out_of_memory.push_back(m.shape());
       continue;
     }
     m.step_ms = rows.positive<double>(step_ms);

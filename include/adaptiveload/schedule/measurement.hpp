@@ -2,6 +2,7 @@
 
 #include <adaptiveload/support/error.hpp>
 #include <cmath>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,6 +11,17 @@
 
 namespace adaptiveload {
 
+/// The shape of a training step.
+struct step_shape {
+  std::int64_t batch_size = 0;
+  std::int64_t sequence_length = 0;  ///< tokens per sample
+
+  /// Tokens of the whole micro-batch.
+  [[nodiscard]] constexpr std::int64_t tokens() const { return batch_size * sequence_length; }
+
+  friend constexpr auto operator<=>(const step_shape&, const step_shape&) = default;
+};
+
 /// One measured training step: its shape, its time, and the memory it needed where that is known.
 struct measurement {
   std::int64_t batch_size = 0;
@@ -17,21 +29,12 @@ struct measurement {
   double step_ms = 0;                ///< forward, backward and optimizer, in milliseconds
   std::optional<std::int64_t> peak_memory_bytes = std::nullopt;
 
+  [[nodiscard]] constexpr step_shape shape() const { return {batch_size, sequence_length}; }
+
   /// Tokens of the whole micro-batch.
   [[nodiscard]] constexpr std::int64_t tokens() const { return batch_size * sequence_length; }
 
   friend constexpr bool operator==(const measurement&, const measurement&) = default;
-};
-
-/// A shape of which a step ran out of memory.
-struct out_of_memory_shape {
-  std::int64_t batch_size = 0;
-  std::int64_t sequence_length = 0;
-
-  [[nodiscard]] constexpr std::int64_t tokens() const { return batch_size * sequence_length; }
-
-  friend constexpr bool operator==(const out_of_memory_shape&,
-                                   const out_of_memory_shape&) = default;
 };
 
 namespace detail {

@@ -102,9 +102,8 @@ inline memory_model line_above(const std::vector<memory_point>& points, double c
 /// to fewer tokens than it had. Throws `std::invalid_argument` on a measurement that is not finite
 /// and positive (naming it), on fewer than two different token counts with a peak, and on a shape
 /// that ran out of memory without samples or tokens.
-[[nodiscard]] inline memory_model fit_memory_model(
-    std::span<const measurement> measurements,
-    std::span<const out_of_memory_shape> out_of_memory = {}) {
+[[nodiscard]] inline memory_model fit_memory_model(std::span<const measurement> measurements,
+                                                   std::span<const step_shape> out_of_memory = {}) {
   detail::check_measurements(measurements);
   for (const auto& shape : out_of_memory) {
     detail::require(shape.batch_size > 0, "out_of_memory: batch_size", shape.batch_size,

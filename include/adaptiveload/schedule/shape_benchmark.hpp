@@ -134,7 +134,7 @@ class shape_benchmark {
       rows.push_back({static_cast<double>(m.batch_size), static_cast<double>(m.sequence_length),
                       m.step_ms, peak});
     }
-    for (const out_of_memory_shape& s : record_.steps().out_of_memory) {
+    for (const step_shape& s : record_.steps().out_of_memory) {
       rows.push_back({static_cast<double>(s.batch_size), static_cast<double>(s.sequence_length)});
     }
     rows.resize(static_cast<std::size_t>(options_.slowest_rank(static_cast<double>(rows.size()))));
@@ -144,7 +144,7 @@ class shape_benchmark {
       if (row[2] > 0) {
         steps_.measurements.push_back(measurement_of(shape, row[2], row[3]));
       } else {
-        steps_.out_of_memory.push_back({shape.batch_size, shape.sequence_length});
+        steps_.out_of_memory.push_back(shape);
       }
     }
     choice_.note(steps_.measurements);
@@ -202,7 +202,7 @@ class shape_benchmark {
     }
     ms = options_.slowest_rank(ms);
     if (std::isinf(ms)) {
-      steps_.out_of_memory.push_back({shape.batch_size, shape.sequence_length});
+      steps_.out_of_memory.push_back(shape);
       record_.append(steps_.out_of_memory.back());
     } else {
       choice_.note(shape, ms);
@@ -240,11 +240,7 @@ class shape_benchmark {
     const auto count = static_cast<int>(times.size());
     if (count < options_.least_repetitions) return false;
     if (count >= options_.most_repetitions) return true;
-    const double middle = median(times);
-    std::vector<double> deviations;
-    for (const double t : times) deviations.push_back(t - middle);
-    // Of normal times the median's standard error is 1.2533 deviations over the root of the count.
-    return 1.2533 * robust_deviation(deviations) / std::sqrt(count) <= options_.steady * middle;
+    return median_error(times) <= options_.steady * median(times);
   }
 
   /// Measures the first of the lengths that fits, with one sample and with as many as fit.

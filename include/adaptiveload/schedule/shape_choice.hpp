@@ -2,6 +2,7 @@
 
 #include <adaptiveload/schedule/cost_fit.hpp>
 #include <adaptiveload/schedule/measurement.hpp>
+#include <adaptiveload/schedule/statistics.hpp>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -16,12 +17,11 @@
 
 namespace adaptiveload::detail {
 
-struct step_shape {
-  std::int64_t batch_size = 0;
-  std::int64_t sequence_length = 0;
-
-  friend constexpr auto operator<=>(const step_shape&, const step_shape&) = default;
-};
+/// How far shapes are apart, in e-folds of B and of S.
+inline double distance(const step_shape& x, const step_shape& y) {
+  return std::hypot(log_distance(x.batch_size, y.batch_size),
+                    log_distance(x.sequence_length, y.sequence_length));
+}
 
 /// What a shape benchmark knows so far, and what it had best measure next.
 class shape_choice {
@@ -31,12 +31,12 @@ class shape_choice {
   /// Takes note of a step that was run, measured properly or not.
   void note(const step_shape& shape, double ms) {
     steps_[shape] = ms;
-    most_tokens_ = std::max(most_tokens_, shape.batch_size * shape.sequence_length);
+    most_tokens_ = std::max(most_tokens_, shape.tokens());
   }
 
   void note(std::span<const measurement> measured) {
     for (const measurement& m : measured) {
-      note({m.batch_size, m.sequence_length}, m.step_ms);
+      note(m.shape(), m.step_ms);
       measured_.push_back(m);
     }
     std::set<std::int64_t> lengths;
@@ -49,9 +49,8 @@ class shape_choice {
   [[nodiscard]] bool ran(const step_shape& shape) const { return steps_.contains(shape); }
 
   [[nodiscard]] bool measured(const step_shape& shape) const {
-    return std::any_of(measured_.begin(), measured_.end(), [&](const measurement& m) {
-      return m.batch_size == shape.batch_size && m.sequence_length == shape.sequence_length;
-    });
+    return std::any_of(measured_.begin(), measured_.end(),
+                       [&](const measurement& m) { return m.shape() == shape; });
   }
 
   /// The expected time of a step: of the fit, or before there is one the nearest step's, as if all
@@ -107,16 +106,10 @@ class shape_choice {
     return static_cast<double>(a) / static_cast<double>(b);
   }
 
-  /// In e-folds of B and S.
-  static double distance(const step_shape& x, const step_shape& y) {
-    return std::hypot(std::log(ratio(x.batch_size, y.batch_size)),
-                      std::log(ratio(x.sequence_length, y.sequence_length)));
-  }
-
   [[nodiscard]] double distance_to_measured(const step_shape& shape) const {
     double nearest = std::numeric_limits<double>::infinity();
     for (const measurement& m : measured_) {
-      nearest = std::min(nearest, distance(shape, {m.batch_size, m.sequence_length}));
+      nearest = std::min(nearest, distance(shape, m.shape()));
     }
     return nearest;
   }

@@ -40,7 +40,7 @@ class shape_record {
     write(row.str());
   }
 
-  void append(const out_of_memory_shape& shape) {
+  void append(const step_shape& shape) {
     write(std::to_string(shape.batch_size) + ',' + std::to_string(shape.sequence_length) +
           ",out_of_memory,,1\n");
   }

@@ -3,9 +3,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace adaptiveload::detail {
+
+/// How far two sizes are apart, in e-folds.
+inline double log_distance(std::int64_t a, std::int64_t b) {
+  return std::abs(std::log(static_cast<double>(a) / static_cast<double>(b)));
+}
 
 /// The median of one or more values; of an even number the mean of the two in the middle.
 inline double median(std::vector<double> values) {
@@ -20,6 +27,15 @@ inline double median(std::vector<double> values) {
 inline double robust_deviation(std::vector<double> residuals) {
   for (double& r : residuals) r = std::abs(r);
   return 1.4826 * median(std::move(residuals));
+}
+
+/// The standard error of the median of normal values, 1.2533 deviations over the root of the count.
+inline double median_error(const std::vector<double>& values) {
+  const double middle = median(values);
+  std::vector<double> residuals;
+  for (const double v : values) residuals.push_back(v - middle);
+  return 1.2533 * robust_deviation(std::move(residuals)) /
+         std::sqrt(static_cast<double>(values.size()));
 }
 
 }  // namespace adaptiveload::detail
