@@ -54,6 +54,16 @@ TEST(CsvReader, LineEndingsAndTheLastNewlineDoNotMatter) {
             expected);
 }
 
+TEST(CsvReader, AByteOrderMarkIsNotPartOfTheFirstName) {
+  const table expected{{"a", "b"}, {"1", "2"}};
+  EXPECT_EQ(read("\xEF\xBB\xBF"
+                 "a,b\n1,2\n"),
+            expected);
+  EXPECT_EQ(read("\xEF\xBB\xBF\"a\",\"b\"\n1,2\n"), expected);
+  EXPECT_EQ(error_of("\xEF\xBB\xBF\n"),
+            "t.csv:1:1: is empty; a header line must name the columns");
+}
+
 TEST(CsvReader, QuotedFieldsHoldCommasQuotesAndLineBreaks) {
   EXPECT_EQ(read("name,\"the, caption\"\n\"\",\"a \"\"b\"\",\n c\"\nx,y\n"),
             (table{{"name", "the, caption"}, {"", "a \"b\",\n c"}, {"x", "y"}}));

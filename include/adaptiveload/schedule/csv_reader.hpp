@@ -26,8 +26,9 @@ struct csv_error : std::runtime_error {
 /// Reads comma-separated values row by row in constant memory.
 ///
 /// The first line names the columns, in any order. Fields may be quoted as in RFC 4180; lines may
-/// end in CRLF; the file may end with or without a newline. A row that has not as many fields as
-/// the header, a blank line before the last row, and a stray or open quote are errors.
+/// end in CRLF; the file may begin with a byte order mark, and end with or without a newline. A row
+/// that has not as many fields as the header, a blank line before the last row, and a stray or open
+/// quote are errors.
 ///
 ///     csv_reader rows(stream, "steps.csv");
 ///     const auto time = rows.column("step_ms");
@@ -36,11 +37,8 @@ class csv_reader {
  public:
   /// Reads the header. `name` is what errors call the file.
   csv_reader(std::istream& in, std::string name) : in_(in), name_(std::move(name)) {
-    if (!next_record()) fail(0, "is empty; a header line must name the columns");
-    if (record_.starts_with("\xEF\xBB\xBF")) {
-      record_.remove_prefix(3);
-      split();
-    }
+    if (!next_record())
+      throw csv_error(name_ + ":1:1: is empty; a header line must name the columns");
     for (const field& f : fields_) {
       const std::string column(trim(f.text));
       if (std::find(header_.begin(), header_.end(), column) != header_.end()) {
@@ -121,7 +119,7 @@ class csv_reader {
     std::size_t offset;  ///< in the record
   };
 
-  static constexpr std::size_t block = std::size_t{1} << 18;
+  static constexpr std::size_t block = std::size_t{1} << 16;
   static constexpr std::size_t longest_record = std::size_t{1} << 24;
 
   static std::string_view trim(std::string_view text) {
@@ -177,6 +175,7 @@ class csv_reader {
         fail(0, "has a quote that is not closed");
       }
       record_ = {buffer_.data() + position_, stop};
+      if (line_ == 1 && record_.starts_with("\xEF\xBB\xBF")) record_.remove_prefix(3);
       if (record_.ends_with('\r')) record_.remove_suffix(1);
       position_ += scanned;
       next_line_ += breaks;
@@ -190,7 +189,7 @@ class csv_reader {
     std::memmove(buffer_.data(), buffer_.data() + position_, end_ - position_);
     end_ -= position_;
     position_ = 0;
-    if (buffer_.size() < end_ + block) buffer_.resize(2 * (end_ + block));
+    if (buffer_.size() < end_ + block) buffer_.resize(end_ + block);
     in_.read(buffer_.data() + end_, static_cast<std::streamsize>(block));
     if (in_.bad()) fail(0, "could not be read");
     end_ += static_cast<std::size_t>(in_.gcount());
