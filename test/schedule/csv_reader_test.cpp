@@ -60,8 +60,7 @@ TEST(CsvReader, AByteOrderMarkIsNotPartOfTheFirstName) {
                  "a,b\n1,2\n"),
             expected);
   EXPECT_EQ(read("\xEF\xBB\xBF\"a\",\"b\"\n1,2\n"), expected);
-  EXPECT_EQ(error_of("\xEF\xBB\xBF\n"),
-            "t.csv:1:1: is empty; a header line must name the columns");
+  EXPECT_EQ(error_of("\xEF\xBB\xBF\n"), "t.csv:1:1: is empty; a header line must name the columns");
 }
 
 TEST(CsvReader, QuotedFieldsHoldCommasQuotesAndLineBreaks) {
