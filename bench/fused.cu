@@ -1,0 +1,35 @@
+#include "contender.hpp"
+
+namespace al = adaptiveload;
+
+std::vector<contender> fused() {
+  const auto forward = [](const tensors& t) -> enqueue {
+    return
+        [args = t.forward()](cudaStream_t stream) { al::layernorm_modulate_forward(args, stream); };
+  };
+  // Both forms of the backward, given their scratch.
+  const auto with_scratch = [](const tensors& t, std::size_t bytes, auto backward) -> enqueue {
+    auto scratch = std::make_shared<device_array<std::byte>>(static_cast<std::int64_t>(bytes));
+    return [args = t.backward(), scratch, bytes, backward](cudaStream_t stream) {
+      auto with = args;
+      with.scratch = scratch->data();
+      with.scratch_bytes = bytes;
+      backward(with, stream);
+    };
+  };
+  const auto backward = [=](const tensors& t) {
+    return with_scratch(t, al::layernorm_modulate_backward_scratch_bytes(t.shape),
+                        [](const auto& args, cudaStream_t stream) {
+                          al::layernorm_modulate_backward(args, stream);
+                        });
+  };
+  const auto two_pass = [=](const tensors& t) {
+    return with_scratch(t, al::detail::two_pass_layout(t.shape).bytes,
+                        [](const auto& args, cudaStream_t stream) {
+                          al::detail::launch_backward_two_pass(args, stream);
+                        });
+  };
+  return {{"adaptiveload", modulate_forward, 4e-3, forward},
+          {"adaptiveload", modulate_backward, 4e-3, backward},
+          {"two_pass", modulate_backward, 4e-3, two_pass}};
+}
