@@ -1,0 +1,17 @@
+#include <adaptiveload/adaln.cuh>
+
+namespace al = adaptiveload;
+
+/// The launches hold every kernel that their choice can pick.
+template <class X, class M, class Y>
+struct launches {
+  static void modulate(const al::layernorm_modulate_args<X, M, Y>& args) {
+    al::layernorm_modulate_forward(args);
+  }
+  static void modulate_backward(const al::layernorm_modulate_backward_args<X, M, Y>& args) {
+    al::layernorm_modulate_backward(args);
+  }
+};
+
+template struct launches<__nv_bfloat16, float, __nv_bfloat16>;
+template struct launches<float, float, float>;
