@@ -2,12 +2,12 @@
 
 #include <adaptiveload/support/error.hpp>
 #include <cmath>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace adaptiveload {
 
@@ -19,7 +19,10 @@ struct step_shape {
   /// Tokens of the whole micro-batch.
   [[nodiscard]] constexpr std::int64_t tokens() const { return batch_size * sequence_length; }
 
-  friend constexpr auto operator<=>(const step_shape&, const step_shape&) = default;
+  friend constexpr bool operator==(const step_shape&, const step_shape&) = default;
+  friend constexpr bool operator<(const step_shape& x, const step_shape& y) {
+    return std::pair(x.batch_size, x.sequence_length) < std::pair(y.batch_size, y.sequence_length);
+  }
 };
 
 /// One measured training step: its shape, its time, and the memory it needed where that is known.
