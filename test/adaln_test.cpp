@@ -120,11 +120,15 @@ TEST_P(AdaLn, TakesManySamples) {
 }
 
 TEST_P(AdaLn, TakesModulationsWhereTheyLie) {
-  for (const layout how : layouts) {
-    SCOPED_TRACE(static_cast<int>(how));
-    for (const std::int64_t features : {7, 64, 1536}) {
-      expect_accurate(GetParam(), {3, 5, features}, {.modulations = how});
-      expect_accurate(GetParam(), {1, 5, features}, {.modulations = how});
+  for (const layout scale : layouts) {
+    for (const layout shift : layouts) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(scale) << static_cast<int>(shift));
+      for (const std::int64_t features : {7, 64, 1536}) {
+        expect_accurate(GetParam(), {3, 2, features}, {.scale = scale, .shift = shift});
+        if (scale == shift) {
+          expect_accurate(GetParam(), {1, 5, features}, {.scale = scale, .shift = shift});
+        }
+      }
     }
   }
 }
@@ -208,7 +212,24 @@ TEST_P(AdaLn, GivesARowTheSameBitsInAnyBatch) {
   }
 }
 
-#ifdef __CUDACC__
+#ifndef __CUDACC__
+
+TEST_P(AdaLn, TakesMoreRowsThanAGridHasBlocks) {
+  auto& max_blocks = simt::settings().max_blocks;
+  const auto of_a_device = max_blocks;
+  for (const std::int64_t few : {1, 3}) {
+    SCOPED_TRACE(few);
+    max_blocks = few;
+    for (const std::int64_t features : {7, 64, 100, 1536, 3072}) {
+      expect_accurate(GetParam(), {4, 9, features});
+    }
+    expect_accurate(GetParam(), {2, 3, 16384});
+    expect_accurate(GetParam(), {3, 300, 8});
+  }
+  max_blocks = of_a_device;
+}
+
+#else
 
 TEST_P(AdaLn, IndexesBeyond31Bits) {
   if (!large_cases) GTEST_SKIP() << "a large case";

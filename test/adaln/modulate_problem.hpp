@@ -44,10 +44,10 @@ class modulate_problem : public problem {
         dy_(elements(), offset("dy")),
         mean_(rows()),
         rstd_(rows()),
-        scale_(shape.batch, shape.features, options.modulations, 1, offset("scale")),
-        shift_(shape.batch, shape.features, options.modulations, 0, offset("shift")),
-        dscale_(shape.batch, shape.features, of_gradient(), 1, offset("dscale")),
-        dshift_(shape.batch, shape.features, of_gradient(), 0, offset("dshift")) {
+        scale_(shape.batch, shape.features, options.scale, 1, offset("scale")),
+        shift_(shape.batch, shape.features, options.shift, 0, offset("shift")),
+        dscale_(shape.batch, shape.features, of_gradient(options.scale), 1, offset("dscale")),
+        dshift_(shape.batch, shape.features, of_gradient(options.shift), 0, offset("dshift")) {
     draw(x_.host, 1, [&](float normal, std::size_t i) {
       const std::uint64_t row = i / static_cast<std::size_t>(shape.features);
       const float deviation = 0.25f + 3.75f * random_uniform(test_seed() + 2, row);
@@ -265,9 +265,7 @@ class modulate_problem : public problem {
   std::int64_t offset(std::string_view argument) const {
     return options_.shifted == argument || options_.shifted == "all" ? 1 : 0;
   }
-  layout of_gradient() const {
-    return options_.modulations == layout::shared_by_all ? layout::dense : options_.modulations;
-  }
+  static layout of_gradient(layout of) { return of == layout::shared_by_all ? layout::dense : of; }
 
   adaptiveload::activation_shape shape_;
   problem_options options_;

@@ -14,7 +14,7 @@
 
 /// What may be unusual about a problem.
 struct problem_options {
-  layout modulations = layout::dense;
+  layout scale = layout::dense, shift = layout::dense;
   std::string_view shifted = "";  ///< the argument (or "all") that lies one element off alignment
   bool in_place = false;          ///< y lies where x does, if their types are one
   bool save_statistics = true;    ///< if not, there is no backward

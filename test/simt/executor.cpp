@@ -17,7 +17,8 @@ void check_launch(const char* kernel, std::int64_t blocks, dim3 threads, std::si
     throw error(text.str());
   };
   const auto block_threads = std::uint64_t{threads.x} * threads.y * threads.z;
-  require(blocks >= 1 && blocks <= 0x7fffffff, "grid dimension x", blocks, 0x7fffffff);
+  const std::int64_t max_blocks = settings().max_blocks;
+  require(blocks >= 1 && blocks <= max_blocks, "grid dimension x", blocks, max_blocks);
   require(threads.x >= 1 && threads.x <= 1024, "block dimension x", threads.x, 1024);
   require(threads.y >= 1 && threads.y <= 1024, "block dimension y", threads.y, 1024);
   require(threads.z >= 1 && threads.z <= 64, "block dimension z", threads.z, 64);

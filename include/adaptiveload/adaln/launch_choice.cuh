@@ -2,6 +2,7 @@
 
 #include <adaptiveload/adaln/arguments.hpp>
 #include <adaptiveload/adaln/row.cuh>
+#include <adaptiveload/support/launch.cuh>
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
@@ -9,7 +10,7 @@
 /// Which kernel takes a shape, with how many threads.
 namespace adaptiveload::detail {
 
-inline constexpr std::int64_t max_blocks = 0x7fffffff;  // of a grid's x dimension
+using device::max_blocks;
 
 constexpr std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;

@@ -6,6 +6,8 @@
 
 namespace adaptiveload::device {
 
+inline constexpr std::int64_t max_blocks = 0x7fffffff;  // of a grid's x dimension
+
 /// The calling thread's current CUDA device.
 struct properties {
   int multiprocessors;

@@ -23,6 +23,7 @@ struct device_settings {
   int multiprocessors = 4;
   int compute_capability = 90;
   std::size_t max_shared_bytes = 227 * 1024;
+  std::int64_t max_blocks = 0x7fffffff;  // of a grid; tests lower it to see what lies beyond
   /// 0: the first thread that can run, runs. Else the thread is drawn at random, from this seed.
   std::uint64_t order_seed = 1;
 };

@@ -9,6 +9,8 @@
 /// The library's header of this name, for the executor.
 namespace adaptiveload::device {
 
+inline const std::int64_t& max_blocks = simt::settings().max_blocks;
+
 struct properties {
   int multiprocessors;
   int compute_capability;
