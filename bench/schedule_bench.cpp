@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace al = adaptiveload;
@@ -86,7 +87,7 @@ void step_ms(benchmark::State& state) {
     benchmark::DoNotOptimize(cost.step_ms(2, lengths[i]));
     i = (i + 1) % lengths.size();
   }
-  state.SetLabel(al::to_string(cost.form()));
+  state.SetLabel(std::string(al::name_of(cost.form())));
 }
 BENCHMARK(step_ms);
 

@@ -56,8 +56,9 @@ inline void print_fit(const adaptiveload::power_law& law, const adaptiveload::co
       100 * law.worst_relative_error);
   std::printf("%-20s %16s %16s\n", "form", "error, in sample", "unseen lengths");
   for (const adaptiveload::cost_candidate& c : cost.candidates()) {
-    std::printf("%-20s %14.1f %% %14.1f %%%s\n", to_string(c.form), 100 * c.in_sample.mean,
-                100 * c.held_out.mean, c.form == cost.form() ? "  <- chosen" : "");
+    std::printf("%-20s %14.1f %% %14.1f %%%s\n", adaptiveload::name_of(c.form).data(),
+                100 * c.in_sample.mean, 100 * c.held_out.mean,
+                c.form == cost.form() ? "  <- chosen" : "");
   }
 }
 
@@ -135,7 +136,7 @@ inline nlohmann::json to_json(const adaptiveload::power_law& law,
                            {"r_squared", law.r_squared},
                            {"mean_relative_error", law.mean_relative_error},
                            {"worst_relative_error", law.worst_relative_error}};
-  document["cost_form"] = to_string(cost.form());
+  document["cost_form"] = adaptiveload::name_of(cost.form());
   for (const training_run& run : runs) {
     nlohmann::json plan{{"name", run.name},
                         {"reason", run.plan.reason},

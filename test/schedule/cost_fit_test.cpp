@@ -4,6 +4,7 @@
 
 #include <adaptiveload/schedule/cost_fit.hpp>
 #include <adaptiveload/schedule/csv.hpp>
+#include <adaptiveload/schedule/names.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -224,7 +225,11 @@ INSTANTIATE_TEST_SUITE_P(
                      .per_sample = 2,
                      .slope = 0.026,
                      .quadratic = 1.5e-6}}),
-    [](const auto& test) { return std::string(al::to_string(test.param.form)); });
+    [](const auto& test) {
+      std::string name(al::name_of(test.param.form));
+      std::replace(name.begin(), name.end(), ' ', '_');
+      return name;
+    });
 
 TEST(CostFit, AStallAmongMeasuredStepsIsPassedBy) {
   const auto clean = al::fit_cost_model(wan_steps());
@@ -280,7 +285,7 @@ TEST(CostFit, AFormCanBeAskedForByName) {
         al::cost_form::floored_quadratic, al::cost_form::floored_polynomial,
         al::cost_form::interpolated}) {
     const auto model = al::fit_cost_model(steps, {.form = form});
-    EXPECT_EQ(model.form(), form) << al::to_string(form);
+    EXPECT_EQ(model.form(), form) << al::name_of(form);
   }
   const auto power = al::fit_cost_model(steps, {.form = al::cost_form::power});
   EXPECT_DOUBLE_EQ(power.step_ms(2, 32760), power.curve().step_ms(2, 32760));

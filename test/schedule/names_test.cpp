@@ -10,6 +10,11 @@ namespace {
 
 TEST(Names, EveryEnumeratorIsFoundByItsName) {
   using al::name_of, al::named;
+  for (const auto f : {al::cost_form::power, al::cost_form::quadratic, al::cost_form::floored_power,
+                       al::cost_form::floored_quadratic, al::cost_form::floored_polynomial,
+                       al::cost_form::interpolated}) {
+    EXPECT_EQ(named<al::cost_form>(name_of(f)), f);
+  }
   for (const auto s :
        {al::strategy::equal_tokens, al::strategy::dual_constraint, al::strategy::equal_time}) {
     EXPECT_EQ(named<al::strategy>(name_of(s)), s);

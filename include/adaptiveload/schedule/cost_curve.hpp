@@ -17,24 +17,6 @@ enum class cost_form {
   interpolated,  ///< the best of these, times a smooth correction through the measurements
 };
 
-[[nodiscard]] constexpr const char* to_string(cost_form form) {
-  switch (form) {
-    case cost_form::power:
-      return "power";
-    case cost_form::quadratic:
-      return "quadratic";
-    case cost_form::floored_power:
-      return "floored_power";
-    case cost_form::floored_quadratic:
-      return "floored_quadratic";
-    case cost_form::floored_polynomial:
-      return "floored_polynomial";
-    case cost_form::interpolated:
-      return "interpolated";
-  }
-  return "unknown";
-}
-
 /// Step time as `max(floor_ms, fixed_ms + B (per_sample + slope S^exponent + quadratic S^2))`, in
 /// milliseconds.
 ///

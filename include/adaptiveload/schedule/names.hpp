@@ -1,6 +1,7 @@
 #pragma once
 
 #include <adaptiveload/schedule/batch_size.hpp>
+#include <adaptiveload/schedule/cost_curve.hpp>
 #include <adaptiveload/schedule/deal.hpp>
 #include <adaptiveload/schedule/epoch_options.hpp>
 #include <adaptiveload/schedule/strategy.hpp>
@@ -18,6 +19,13 @@ namespace detail {
 template <class Enum>
 struct enum_names;
 
+template <>
+struct enum_names<cost_form> {
+  static constexpr std::string_view what = "form";
+  static constexpr std::array<std::string_view, 6> names{
+      "power",       "quadratic", "floored power", "floored quadratic", "floored polynomial",
+      "interpolated"};
+};
 template <>
 struct enum_names<strategy> {
   static constexpr std::string_view what = "strategy";
@@ -47,8 +55,8 @@ struct enum_names<batch_bound> {
 
 }  // namespace detail
 
-/// The name of a `strategy`, `ranks_wait`, `dealing`, `gradient_mean` or `batch_bound` in files and
-/// on the terminal: "equal time", "every micro-batch".
+/// The name of a `cost_form`, `strategy`, `ranks_wait`, `dealing`, `gradient_mean` or `batch_bound`
+/// in files and on the terminal: "equal time", "every micro-batch".
 template <class Enum>
 [[nodiscard]] constexpr std::string_view name_of(Enum value) {
   constexpr auto& names = detail::enum_names<Enum>::names;

@@ -221,8 +221,7 @@ class shape_benchmark {
                           options_.budget_seconds - left,
                           remaining > 0 ? std::min(left, remaining) : left});
     double peak = 0;
-    const int warm_up = choice_.ran(shape) ? 0 : options_.warm_up;
-    for (int i = 0; i < warm_up; ++i) {
+    for (int i = 0; i < options_.warm_up; ++i) {
       if (std::isinf(one_step(shape, peak))) return;
     }
     std::vector<double> times;
