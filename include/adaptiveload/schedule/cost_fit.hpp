@@ -5,6 +5,7 @@
 #include <adaptiveload/schedule/cost_model.hpp>
 #include <adaptiveload/schedule/curve_fit.hpp>
 #include <adaptiveload/schedule/measurement.hpp>
+#include <adaptiveload/schedule/standard_errors.hpp>
 #include <adaptiveload/schedule/statistics.hpp>
 #include <adaptiveload/support/error.hpp>
 #include <algorithm>
@@ -148,10 +149,9 @@ inline std::vector<double> held_out_errors(const std::vector<fold>& folds,
   std::vector<std::vector<cost_curve>> fold_curves;
   std::size_t best = 0;
   for (const cost_form form : forms) {
-    const detail::curve_fitter fitter(shapes, form);
-    const cost_curve curve = fitter.fit();
+    const cost_curve curve = detail::curve_fitter(shapes, form).fit();
     fold_curves.push_back(detail::fit_folds(folds, form, curve));
-    candidates.push_back({form, curve, fitter.standard_errors(curve),
+    candidates.push_back({form, curve, detail::standard_errors(curve, form, shapes),
                           detail::summarise(detail::relative_errors(curve, shapes)),
                           detail::summarise(detail::held_out_errors(folds, fold_curves.back()))});
     // Errors of rounding do not speak against a simpler form.

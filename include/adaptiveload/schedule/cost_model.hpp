@@ -30,7 +30,7 @@ struct relative_error {
 struct cost_candidate {
   cost_form form = cost_form::power;
   cost_curve curve;            ///< of `interpolated`, the curve that is corrected
-  cost_curve standard_errors;  ///< of its coefficients; 0 where one is absent or held at 0
+  cost_curve standard_errors;  ///< of its coefficients; 0 for one that is absent or held at 0
   relative_error in_sample;    ///< on the measurements that it was fitted to
   relative_error held_out;     ///< on each sequence length, when fitted without it
 };

@@ -88,59 +88,6 @@ class curve_fitter {
     return best;
   }
 
-  /// The standard errors of a fitted curve's coefficients (of the linearised M-estimate); 0 for
-  /// those that are 0 or not of the form.
-  cost_curve standard_errors(const cost_curve& curve) const {
-    const std::vector<double> residuals = relative_errors(curve, shapes_);
-    const std::vector<double> weights = huber_weights(residuals);
-    const std::array<bool, 6> free{curve.floor_ms > 0,
-                                   curve.fixed_ms > 0,
-                                   curve.per_sample > 0,
-                                   curve.slope > 0,
-                                   has_exponent(form_) && curve.slope > 0,
-                                   curve.quadratic > 0};
-    std::array<std::array<double, 6>, 6> information{};
-    double square = 0;
-    for (std::size_t i = 0; i < shapes_.size(); ++i) {
-      const measurement& m = shapes_[i];
-      const double b = static_cast<double>(m.batch_size);
-      const double s = static_cast<double>(m.sequence_length);
-      const double s_to_p = std::pow(s, curve.exponent);
-      const bool at_floor = curve.step_ms(m.batch_size, m.sequence_length) <= curve.floor_ms;
-      const std::array<double, 6> gradient =
-          at_floor ? std::array<double, 6>{1, 0, 0, 0, 0, 0}
-                   : std::array<double, 6>{
-                         0, 1, b, b * s_to_p, b * curve.slope * s_to_p * std::log(s), b * s * s};
-      for (std::size_t j = 0; j < 6; ++j) {
-        for (std::size_t k = 0; k < 6; ++k) {
-          if (free[j] && free[k]) {
-            information[j][k] += weights[i] * gradient[j] * gradient[k] / (m.step_ms * m.step_ms);
-          }
-        }
-      }
-      square += weights[i] * residuals[i] * residuals[i];
-    }
-    std::array<double, 6> scale{};
-    for (std::size_t j = 0; j < 6; ++j) {
-      if (!free[j] || information[j][j] == 0) information[j][j] = 1;
-      scale[j] = std::sqrt(information[j][j]);
-    }
-    for (std::size_t j = 0; j < 6; ++j) {
-      for (std::size_t k = 0; k < 6; ++k) information[j][k] /= scale[j] * scale[k];
-    }
-    const auto count = static_cast<double>(std::count(free.begin(), free.end(), true));
-    const double variance = square / std::max(1.0, static_cast<double>(shapes_.size()) - count);
-    std::array<double, 6> errors{};
-    for (std::size_t j = 0; j < 6; ++j) {
-      std::array<double, 6> unit{};
-      unit[j] = 1;
-      if (free[j] && solve_positive_definite(information, unit, 6)) {
-        errors[j] = std::sqrt(variance * unit[j]) / scale[j];
-      }
-    }
-    return {errors[0], errors[1], errors[2], errors[3], errors[4], errors[5]};
-  }
-
  private:
   using row = std::array<double, 4>;
 
