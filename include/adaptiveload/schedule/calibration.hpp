@@ -47,7 +47,8 @@ struct calibration_options {
 /// Compares the step times of a training run with the cost model that its plan was made with, and
 /// updates the model. Keeps at most `most_shapes` times `recent` numbers, however long the run.
 ///
-/// One object a rank, fed with that rank's times; `compare_ranks` tells a slow node from a changed model.
+/// One object a rank, fed with that rank's times; `compare_ranks` tells a slow node from a changed
+/// model.
 class calibration {
  public:
   /// `measured` are the steps that the model in use was fitted to. Throws `std::invalid_argument`
