@@ -19,7 +19,9 @@ template <class X, class M, class Y>
 void layernorm_modulate_forward(const layernorm_modulate_args<X, M, Y>& args,
                                 cudaStream_t stream = nullptr) {
   detail::check_arguments(args);
-  if (detail::rows(args.shape) > 0) detail::launch_forward(args, stream);
+  if (detail::rows(args.shape) == 0) return;
+  const bool bulk = device::current_properties().compute_capability >= 90;
+  detail::launch_forward(args, stream, bulk);
 }
 
 /// Bytes of scratch that `layernorm_modulate_backward` needs for a shape.

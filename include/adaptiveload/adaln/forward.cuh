@@ -3,115 +3,176 @@
 #include <adaptiveload/adaln/arguments.hpp>
 #include <adaptiveload/adaln/row.cuh>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace adaptiveload::detail {
 
-/// Mean and deviation of a row; the mean in two parts, see `pivoted_sums`.
+/// Mean and deviation of a row from the sums of x - pivot and of its square. With a pivot that is
+/// the mean of k of the D numbers, the sum of squares exceeds that of deviations from the mean at
+/// most D / k-fold (Cauchy-Schwarz), so nothing cancels; and a mean large against the deviation
+/// keeps all its digits as pivot + rest, which one float does not.
 struct row_statistics {
   float pivot, rest, rstd;
 
-  __device__ row_statistics(const pivoted_sums& total, float epsilon)
-      : pivot(total.pivot), rest(total.sum / total.count) {
-    const float variance = total.squares / total.count - rest * rest;
-    rstd = rsqrtf(fmaxf(variance, 0) + epsilon);
+  __device__ row_statistics(float origin, float sum, float squares, float features, float epsilon)
+      : pivot(origin), rest(sum / features) {
+    rstd = rsqrtf(fmaxf(squares / features - rest * rest, 0) + epsilon);
   }
 
+  __device__ float mean() const { return pivot + rest; }
   __device__ float normal(float x) const { return ((x - pivot) - rest) * rstd; }
 };
 
-__device__ inline void add_deviation(sums<2>& sum, float deviation) {
-  sum.value[0] += deviation;
-  sum.value[1] = fmaf(deviation, deviation, sum.value[1]);
+template <class X, class M, class Y>
+__device__ void save_statistics(const layernorm_modulate_args<X, M, Y>& args, std::int64_t row,
+                                const row_statistics& statistics) {
+  if (args.mean != nullptr) args.mean[row] = statistics.mean();
+  if (args.rstd != nullptr) args.rstd[row] = statistics.rstd;
 }
 
-/// Forward with rows in registers: each team takes `rows_per_team` consecutive rows, reading the
-/// next while it works on one. Row length: at most Width * Vectors * team size, a multiple of
-/// Width.
+/// Starts to copy a block's `count` elements, in one piece or in pieces of 16 bytes. `arrived` need
+/// not be ready: thread 0 makes it so.
+template <class T>
+__device__ void copy_to_shared(T* shared, const T* global, int count,
+                               device::transfer_barrier* arrived, bool bulk) {
+  const auto bytes = static_cast<std::uint32_t>(count) * static_cast<std::uint32_t>(sizeof(T));
+  if (bulk) {
+    if (threadIdx.x == 0) {
+      device::init_barrier(arrived);
+      device::expect_bytes(arrived, bytes);
+      device::copy_bulk(shared, global, bytes, arrived);
+    }
+    device::sync_block();  // `arrived` is ready
+  } else {
+    for (std::uint32_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
+      device::copy_async(reinterpret_cast<std::byte*>(shared) + at,
+                         reinterpret_cast<const std::byte*>(global) + at);
+    }
+    device::end_copy_group();
+  }
+}
+
+/// Waits for what `copy_to_shared` copies.
+__device__ inline void wait_for_copy(device::transfer_barrier* arrived, bool bulk) {
+  if (bulk) {
+    device::wait_for_bytes(arrived, 0);
+  } else {
+    device::wait_for_copy_groups<0>();
+    device::sync_block();
+  }
+}
+
+/// Rows that a team takes at once: they share its barrier and its reads of scale and shift.
+template <int Team, int Vectors>
+inline constexpr int forward_rows = Team != block_team ? 4
+                                    : Vectors <= 5     ? 2
+                                                       : 1;
+
+/// The largest block of `forward_tiles`, and how many of them a multiprocessor is to hold: 60 KB
+/// of rows under way keep an H200's memory busy, and more of them slow it down.
+template <int Vectors>
+inline constexpr int forward_threads = Vectors <= 3 ? 128 : 384;
+template <int Vectors>
+inline constexpr int forward_blocks = Vectors <= 3 ? 5 : 1;
+
+/// Forward for rows that fit in registers: a block takes a tile of `forward_rows` rows a team,
+/// copied to shared memory in one piece where `bulk`, and ends. Blocks that stay and go on to the
+/// next tile were tried and lost 8 %: those of a grid that start in order read and write nearer to
+/// each other. Row length: at most Width * Vectors * team size, a multiple of Width.
 template <class X, class M, class Y, int Team, int Width, int Vectors>
-__global__ void __launch_bounds__(512)
-    forward_in_registers(layernorm_modulate_args<X, M, Y> args, std::int64_t rows_per_team) {
+__global__ void __launch_bounds__(forward_threads<Vectors>, forward_blocks<Vectors>)
+    forward_tiles(layernorm_modulate_args<X, M, Y> args, bool bulk) {
+  constexpr int Rows = forward_rows<Team, Vectors>;
   const team_position<Team> position;
   const int features = static_cast<int>(args.shape.features);
-  const std::int64_t rows = args.shape.batch * args.shape.tokens;
-  const std::int64_t first =
-      (blockIdx.x * std::int64_t{position.teams} + position.team) * rows_per_team;
-  pivoted_sums* storage = reinterpret_cast<pivoted_sums*>(device::shared_memory());
+  const int tile_rows = Rows * position.teams;
+  const std::int64_t start = blockIdx.x * std::int64_t{tile_rows};
+  const std::int64_t left = args.shape.batch * args.shape.tokens - start;
+  const int count = left < tile_rows ? static_cast<int>(left) : tile_rows;
+
+  X* const tile = reinterpret_cast<X*>(device::shared_memory());
+  float* const storage = reinterpret_cast<float*>(tile + tile_rows * features);
+  const int warps = static_cast<int>(blockDim.x) / device::warp_size;
+  auto* const arrived = reinterpret_cast<device::transfer_barrier*>(storage + 2 * Rows * warps);
+  copy_to_shared(tile, args.x + start * features, count * features, arrived, bulk);
+
+  // Teams beyond the last row read it again, and write nothing.
+  const int unbounded = position.team * Rows;
+  const int first = unbounded < count ? unbounded : count - 1;
+  const int mine = count - unbounded < Rows ? count - unbounded : Rows;
+  row_position place(start + first, args.shape.tokens);
 
   const auto feature = [&](int v) { return (v * position.size + position.thread) * Width; };
-  const auto read = [&](std::int64_t row, pack<X, Width>(&x)[Vectors]) {
+  // Only the last pack of a thread may lie beyond the row: no branches between the others.
+  const auto in_row = [&](int v) { return v + 1 < Vectors || feature(v) < features; };
+  pack<M, Width> scale[Vectors], shift[Vectors];
+  const auto read_modulation = [&] {
+    const M* const scale_row = args.scale.data + place.sample * args.scale.batch_stride;
+    const M* const shift_row = args.shift.data + place.sample * args.shift.batch_stride;
 #pragma unroll
     for (int v = 0; v < Vectors; ++v) {
-      if (feature(v) < features) {
-        x[v] = load_pack_streaming<Width>(args.x + row * features + feature(v));
+      if (in_row(v)) {
+        scale[v] = load_pack<Width>(scale_row + feature(v));
+        shift[v] = load_pack<Width>(shift_row + feature(v));
       }
     }
   };
+  read_modulation();
+  wait_for_copy(arrived, bulk);
 
-  pack<X, Width> x[Vectors], next[Vectors];
-  if (first < rows) read(first, x);
-  row_position place(first, args.shape.tokens);
-
-  for (std::int64_t i = 0; i < rows_per_team; ++i) {
-    const std::int64_t row = first + i;
-    const bool active = row < rows;
-    if (Team == block_team && !active) break;
-    if (i + 1 < rows_per_team && row + 1 < rows) read(row + 1, next);
-
-    float pivot = 0;
+  pack<X, Width> x[Rows][Vectors];
+  float pivot[Rows], sum[2 * Rows] = {};
 #pragma unroll
-    for (int k = 0; k < Width; ++k) pivot += x[0][k];
-    pivot =
-        warp_broadcast<(Team == block_team ? device::warp_size : Team)>(pivot * (1.f / Width), 0);
-
-    sums<2> sum{};
-    int count = 0;
+  for (int r = 0; r < Rows; ++r) {
+    const X* const x_row = tile + (r < mine ? first + r : first) * features;
+    const auto beginning = load_pack<Width>(x_row);
+    pivot[r] = 0;
+#pragma unroll
+    for (int k = 0; k < Width; ++k) pivot[r] += beginning[k] * (1.f / Width);
 #pragma unroll
     for (int v = 0; v < Vectors; ++v) {
-      if (feature(v) < features) {
-        count += Width;
+      if (in_row(v)) {
+        x[r][v] = load_pack<Width>(x_row + feature(v));
 #pragma unroll
         for (int k = 0; k < Width; ++k) {
-          add_deviation(sum, x[v][k] - pivot);
+          const float deviation = x[r][v][k] - pivot[r];
+          sum[2 * r] += deviation;
+          sum[2 * r + 1] = fmaf(deviation, deviation, sum[2 * r + 1]);
         }
       }
     }
-    pivoted_sums total;
-    if constexpr (Team == block_team) {
-      sum = warp_reduce(sum, plus{});
-      count = warp_reduce(count, plus{});
-      total = fold_warps({pivot, static_cast<float>(count), sum.value[0], sum.value[1]},
-                         merge_pivoted_sums{}, storage + (i % 2) * (position.size / 32));
-    } else {
-      sum = warp_reduce<Team>(sum, plus{});
-      total = {pivot, static_cast<float>(features), sum.value[0], sum.value[1]};
-    }
-    const row_statistics statistics(total, static_cast<float>(args.epsilon));
+  }
+  if constexpr (Team == block_team) {
+    sum_over_warps(sum, warps, static_cast<int>(threadIdx.x) / device::warp_size, storage,
+                   [] { device::sync_block(); });
+  } else {
+#pragma unroll
+    for (float& value : sum) value = warp_reduce<Team>(value, plus{});
+  }
 
-    if (active) {
-      const M* scale = args.scale.data + place.sample * args.scale.batch_stride;
-      const M* shift = args.shift.data + place.sample * args.shift.batch_stride;
 #pragma unroll
-      for (int v = 0; v < Vectors; ++v) {
-        if (feature(v) < features) {
-          const auto scale_v = load_pack<Width>(scale + feature(v));
-          const auto shift_v = load_pack<Width>(shift + feature(v));
-          float y[Width];
+  for (int r = 0; r < Rows; ++r) {
+    if (r >= mine) break;
+    if (r > 0) {
+      place.advance(1, args.shape.tokens);
+      if (place.token == 0) read_modulation();
+    }
+    const row_statistics statistics(pivot[r], sum[2 * r], sum[2 * r + 1],
+                                    static_cast<float>(features), static_cast<float>(args.epsilon));
+    const std::int64_t row = start + first + r;
+    if (position.thread == 0) save_statistics(args, row, statistics);
 #pragma unroll
-          for (int k = 0; k < Width; ++k) {
-            y[k] = fmaf(statistics.normal(x[v][k]), 1 + scale_v[k], shift_v[k]);
-          }
-          store_pack(args.y + row * features + feature(v), y);
+    for (int v = 0; v < Vectors; ++v) {
+      if (in_row(v)) {
+        float y[Width];
+#pragma unroll
+        for (int k = 0; k < Width; ++k) {
+          y[k] = fmaf(statistics.normal(x[r][v][k]), 1 + scale[v][k], shift[v][k]);
         }
-      }
-      if (position.thread == 0) {
-        if (args.mean != nullptr) args.mean[row] = statistics.pivot + statistics.rest;
-        if (args.rstd != nullptr) args.rstd[row] = statistics.rstd;
+        store_pack<reuse::late>(args.y + row * features + feature(v), y);
       }
     }
-    place.advance(1, args.shape.tokens);
-#pragma unroll
-    for (int v = 0; v < Vectors; ++v) x[v] = next[v];
   }
 }
 
@@ -141,12 +202,15 @@ __global__ void __launch_bounds__(512) forward_streamed(layernorm_modulate_args<
     for (std::int64_t i = start; i < features; i += step) {
       const auto x_i = load_pack<Width>(x + i);
 #pragma unroll
-      for (int k = 0; k < Width; ++k) add_deviation(sum, x_i[k] - pivot);
+      for (int k = 0; k < Width; ++k) {
+        const float deviation = x_i[k] - pivot;
+        sum.value[0] += deviation;
+        sum.value[1] = fmaf(deviation, deviation, sum.value[1]);
+      }
     }
     sum = block_reduce(sum, plus{}, storage);
-    const row_statistics statistics(
-        {pivot, static_cast<float>(features), sum.value[0], sum.value[1]},
-        static_cast<float>(args.epsilon));
+    const row_statistics statistics(pivot, sum.value[0], sum.value[1], static_cast<float>(features),
+                                    static_cast<float>(args.epsilon));
 
     for (std::int64_t i = start; i < features; i += step) {
       const auto x_i = load_pack<Width>(x + i);
@@ -159,10 +223,7 @@ __global__ void __launch_bounds__(512) forward_streamed(layernorm_modulate_args<
       }
       store_pack(y + i, y_i);
     }
-    if (threadIdx.x == 0) {
-      if (args.mean != nullptr) args.mean[row] = statistics.pivot + statistics.rest;
-      if (args.rstd != nullptr) args.rstd[row] = statistics.rstd;
-    }
+    if (threadIdx.x == 0) save_statistics(args, row, statistics);
     device::sync_block();  // before `storage` is written again
   }
 }

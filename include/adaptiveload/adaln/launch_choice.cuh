@@ -28,13 +28,28 @@ bool packs_fit(const T* data, Stride... stride) {
          ((stride * static_cast<std::int64_t>(sizeof(T)) % bytes == 0) && ...);
 }
 
+/// Whether rows may be copied in pieces of 16 bytes, by whichever of the kinds of copies.
+template <class T>
+bool bulk_copies_fit(const T* data, std::int64_t features) {
+  return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 &&
+         features * static_cast<std::int64_t>(sizeof(T)) % 16 == 0;
+}
+
+/// Calls `f(value)` with the value, of 1 to Max, as a constant.
+template <int Max, class F>
+void with_constant(std::int64_t value, F f) {
+  if constexpr (Max > 1) {
+    if (value < Max) return with_constant<Max - 1>(value, f);
+  }
+  f(constant<Max>{});
+}
+
 /// Calls `f(team, vectors, threads)` with the team that holds a row of `features` elements in
 /// registers, as constants, and the block's threads; false if none does.
 ///
-/// A thread holds at most 6 accesses of a row: with the next row's 6 under way, that is 48 of its
-/// registers, and still enough rows in flight to cover the latency of memory. So a warp takes up
-/// to 192 accesses (1,536 features of 2 bytes), wider rows a block of the fewest warps, and short
-/// ones a part of a warp. Rows beyond 512 threads are left to the streamed kernels.
+/// A thread holds at most 6 accesses of a row. So a warp takes up to 192 accesses (1,536 features
+/// of 2 bytes), wider rows a block of the fewest warps, and short ones a part of a warp. Rows
+/// beyond 512 threads are left to the streamed kernels.
 template <int Width, class F>
 bool with_team(std::int64_t features, F f) {
   constexpr int max_vectors = 6, warp_block = 128;
@@ -52,26 +67,7 @@ bool with_team(std::int64_t features, F f) {
       f(constant<block_team>{}, v, threads);
     }
   };
-  switch (vectors) {
-    case 1:
-      choose(constant<1>{});
-      break;
-    case 2:
-      choose(constant<2>{});
-      break;
-    case 3:
-      choose(constant<3>{});
-      break;
-    case 4:
-      choose(constant<4>{});
-      break;
-    case 5:
-      choose(constant<5>{});
-      break;
-    default:
-      choose(constant<6>{});
-      break;
-  }
+  with_constant<max_vectors>(vectors, choose);
   return true;
 }
 

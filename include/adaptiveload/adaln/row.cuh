@@ -58,6 +58,59 @@ __device__ T team_reduce(const T& value, Op op, T* storage) {
   }
 }
 
+/// Sums each of the N (a power of two) values over the warp with N - 1 + log2(32 / N) shuffles
+/// where one reduction after the other takes 5 N: each exchange halves the values that a lane
+/// still carries. The result is value `lane / (32 / N)`.
+template <int N>
+__device__ float warp_sum_transposed(float (&values)[N]) {
+  const auto exchange = [](float value, int distance) {
+    return __uint_as_float(
+        device::shuffle_xor(device::full_mask, __float_as_uint(value), distance));
+  };
+  const int lane = device::lane();
+  int distance = device::warp_size / 2;
+#pragma unroll
+  for (int half = N / 2; half >= 1; half /= 2, distance /= 2) {
+    const bool upper = (lane & distance) != 0;
+#pragma unroll
+    for (int i = 0; i < half; ++i) {
+      const float keep = upper ? values[i + half] : values[i];
+      const float give = upper ? values[i] : values[i + half];
+      values[i] = keep + exchange(give, distance);
+    }
+  }
+  float result = values[0];
+#pragma unroll
+  for (; distance >= 1; distance /= 2) result += exchange(result, distance);
+  return result;
+}
+
+/// Sums each of the N (a power of two) values over `warps` warps, of which the calling one is
+/// number `warp`, and gives every thread all sums. `storage`: shared memory for N floats a warp,
+/// which may be written again after the next barrier of these warps; `sync` is one.
+template <int N, class Sync>
+__device__ void sum_over_warps(float (&values)[N], int warps, int warp, float* storage, Sync sync) {
+  constexpr int lanes = device::warp_size / N;  // that hold a value
+  const int lane = device::lane();
+  float total = warp_sum_transposed(values);
+  if (warps == 1) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = warp_broadcast(total, i * lanes);
+    return;
+  }
+  if (lane % lanes == 0) storage[warp * N + lane / lanes] = total;
+  sync();
+  total = 0;
+  for (int i = lane; i < warps * N; i += device::warp_size) total += storage[i];
+#pragma unroll
+  for (int distance = N; distance < device::warp_size; distance *= 2) {
+    total +=
+        __uint_as_float(device::shuffle_xor(device::full_mask, __float_as_uint(total), distance));
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) values[i] = warp_broadcast(total, i);
+}
+
 template <int N>
 struct sums {
   float value[N];
@@ -67,23 +120,6 @@ struct sums {
 #pragma unroll
     for (int i = 0; i < N; ++i) result.value[i] = a.value[i] + b.value[i];
     return result;
-  }
-};
-
-/// Count, sum and sum of squares of numbers from which `pivot` was taken. With a pivot that is the
-/// mean of k of the D numbers, the sum of squares exceeds that of deviations from the mean at most
-/// D / k-fold (Cauchy-Schwarz), so nothing cancels; and a mean large against the deviation keeps
-/// all its digits as pivot + sum / count, which the one float of a merged mean (Chan et al. 1983)
-/// does not.
-struct alignas(16) pivoted_sums {
-  float pivot, count, sum, squares;
-};
-
-struct merge_pivoted_sums {
-  __device__ pivoted_sums operator()(const pivoted_sums& a, const pivoted_sums& b) const {
-    const float shift = b.pivot - a.pivot;
-    return {a.pivot, a.count + b.count, a.sum + fmaf(b.count, shift, b.sum),
-            a.squares + fmaf(shift, fmaf(b.count, shift, 2 * b.sum), b.squares)};
   }
 };
 

@@ -69,8 +69,11 @@ __device__ pack<T, Width> load_pack_streaming(const T* address) {
   return read;
 }
 
+/// Whether what is written will be read again soon.
+enum class reuse { soon, late };
+
 /// Rounds to T and writes.
-template <class T, int Width>
+template <reuse Reuse = reuse::soon, class T, int Width>
 __device__ void store_pack(T* address, const float (&values)[Width]) {
   using result = pack<T, Width>;
   constexpr int each = Width / result::accesses;
@@ -95,7 +98,12 @@ __device__ void store_pack(T* address, const float (&values)[Width]) {
         }
       }
     }
-    device::store(reinterpret_cast<typename result::access*>(address) + i, rounded);
+    const auto to = reinterpret_cast<typename result::access*>(address) + i;
+    if constexpr (Reuse == reuse::late) {
+      device::store_streaming(to, rounded);
+    } else {
+      device::store(to, rounded);
+    }
   }
 }
 

@@ -14,9 +14,9 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
-/// Blocks run in turn, so one object serves them all. Unlike dynamic shared memory it isn't watched
-/// for reads before writes and for races.
-#define __shared__ static
+/// Blocks run in turn, so one object serves them all. Thread-local variables of the executable lie
+/// in one place, where the executor watches them.
+#define __shared__ static thread_local
 
 struct uint3 {
   unsigned x = 0, y = 0, z = 0;

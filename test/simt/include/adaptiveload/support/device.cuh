@@ -73,6 +73,11 @@ void store(T* address, const T& value, where place = where::current()) {
   simt::unchecked_store(address, value);
 }
 
+template <class T>
+void store_streaming(T* address, const T& value, where place = where::current()) {
+  store(address, value, place);
+}
+
 using transfer_barrier = std::uint64_t;
 
 constexpr bool has_bulk_copies() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <simt/executor.hpp>
 #include <tuple>
+#include <utility>
 
 /// The library's header of this name, for the executor.
 namespace adaptiveload::device {
@@ -23,8 +24,9 @@ inline properties current_properties() {
 }
 
 template <class... Parameters, class... Arguments>
-void launch(const char* name, void (*kernel)(Parameters...), std::int64_t blocks, dim3 threads,
-            std::size_t shared_bytes, cudaStream_t, Arguments&&... arguments) {
+void launch_overlapping(bool overlaps, const char* name, void (*kernel)(Parameters...),
+                        std::int64_t blocks, dim3 threads, std::size_t shared_bytes, cudaStream_t,
+                        Arguments&&... arguments) {
   struct call {
     void (*kernel)(Parameters...);
     std::tuple<Parameters...> parameters;
@@ -33,8 +35,15 @@ void launch(const char* name, void (*kernel)(Parameters...), std::int64_t blocks
     const auto& c = *static_cast<const struct call*>(argument);
     std::apply(c.kernel, c.parameters);
   };
-  simt::run(name, blocks, threads, shared_bytes, body, &call);
+  simt::run(name, blocks, threads, shared_bytes, body, &call, overlaps);
   simt::note_executed(reinterpret_cast<const void*>(kernel));
+}
+
+template <class... Parameters, class... Arguments>
+void launch(const char* name, void (*kernel)(Parameters...), std::int64_t blocks, dim3 threads,
+            std::size_t shared_bytes, cudaStream_t stream, Arguments&&... arguments) {
+  launch_overlapping(false, name, kernel, blocks, threads, shared_bytes, stream,
+                     std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace adaptiveload::device
