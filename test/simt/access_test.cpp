@@ -26,6 +26,27 @@ TEST(simt_shared_memory, what_the_block_before_wrote_is_gone) {
   expect_says(problem, "which nobody has written");
 }
 
+/// Sums what `threads` threads bring to static shared memory.
+void sum_of_some(int threads, bool barrier, float* out) {
+  __shared__ float storage[64];
+  if (static_cast<int>(threadIdx.x) < threads) storage[threadIdx.x] = 1;
+  if (barrier) device::sync_block();
+  float sum = 0;
+  for (int i = 0; i < 64; ++i) sum += storage[i];
+  out[blockIdx.x * 64 + threadIdx.x] = sum;
+}
+
+TEST(simt_shared_memory, static_variables_are_watched) {
+  device_buffer<float> out(128);
+  const auto problem = [&](int threads, bool barrier) {
+    return problem_of(sum_of_some, 2, 64, 0, threads, barrier, out.data());
+  };
+  EXPECT_EQ(problem(64, true), "");
+  EXPECT_EQ(out.download(), std::vector<float>(128, 64));
+  expect_says(problem(63, true), "of shared memory, which nobody has written");
+  expect_says(problem(64, false), "of shared memory, which");
+}
+
 enum class between { nothing, sync_warp, sync_block };
 
 void sync(between what) {

@@ -1,5 +1,7 @@
 #include "memory.hpp"
 
+#include <link.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -83,6 +85,33 @@ piece& shared_piece() {
   return memory;
 }
 
+/// Memory that accesses are checked against.
+struct region {
+  std::byte* begin = nullptr;
+  std::size_t bytes = 0;
+  shadow* history = nullptr;
+  bool shared = false;
+};
+
+/// The kernels' `__shared__` variables: the executable's thread-local ones (see cuda_runtime.h).
+const region& static_shared_memory() {
+  static const region memory = [] {
+    region found{.shared = true};
+    const auto look = [](dl_phdr_info* module, std::size_t, void* to) {
+      for (int i = 0; i < module->dlpi_phnum; ++i) {
+        if (module->dlpi_phdr[i].p_type != PT_TLS) continue;
+        static_cast<region*>(to)->begin = static_cast<std::byte*>(module->dlpi_tls_data);
+        static_cast<region*>(to)->bytes = module->dlpi_phdr[i].p_memsz;
+      }
+      return 1;  // the first module is the executable
+    };
+    dl_iterate_phdr(look, &found);
+    found.history = new shadow(found.bytes);
+    return found;
+  }();
+  return memory;
+}
+
 piece* last_found = nullptr;  // most accesses are near the one before
 
 /// The device memory that the address is in or near; null: none.
@@ -93,6 +122,17 @@ piece* find_device_memory(std::uintptr_t address) {
   piece* const found = std::prev(after)->second.get();
   if (!found->surrounds(address)) return nullptr;
   return last_found = found;
+}
+
+/// The memory that the address is in or near; an empty one: none that is watched.
+region find_memory(std::uintptr_t address) {
+  piece& shared = shared_piece();
+  if (shared.surrounds(address)) return {shared.begin(), shared.bytes, &shared.history, true};
+  const region& of_variables = static_shared_memory();
+  if (address - address_of(of_variables.begin) < of_variables.bytes) return of_variables;
+  piece* const memory = find_device_memory(address);
+  if (memory == nullptr) return {};
+  return {memory->begin(), memory->bytes, &memory->history, false};
 }
 
 epoch launch_begin = 0;
@@ -118,20 +158,20 @@ void begin_launch(bool overlaps) {
   launch_begin = clocks::next_epoch();
   if (!overlaps) chain_begin = launch_begin;
   shared_piece().history = shadow(shared_capacity);
+  *static_shared_memory().history = shadow(static_shared_memory().bytes);
 }
 
 void check_access(access kind, const void* pointer, std::size_t bytes, const where* place) {
   block& b = block::running();
   const std::uintptr_t address = address_of(pointer);
-  const bool shared = shared_piece().surrounds(address);
-  piece* const memory = shared ? &shared_piece() : find_device_memory(address);
-  if (memory == nullptr) return;
+  const auto [begin, size, history, shared] = find_memory(address);
+  if (begin == nullptr) return;
 
-  const std::size_t byte = address - address_of(memory->begin());
+  const std::size_t byte = address - address_of(begin);
   const epoch block_begin = b.order.block_begin();
   std::string problem;
-  if (byte >= memory->bytes || bytes > memory->bytes - byte) {
-    problem = "which has " + std::to_string(memory->bytes);
+  if (byte >= size || bytes > size - byte) {
+    problem = "which has " + std::to_string(size);
   } else if (shared && kind == access::streaming_read) {
     problem = "by load_streaming, which is for device memory";
   } else if (accesses_are_tracked) {
@@ -140,12 +180,12 @@ void check_access(access kind, const void* pointer, std::size_t bytes, const whe
                                      b.current().saw_previous ? launch_begin : chain_begin};
     const int thread = b.current().rank;
     if (kind == access::write) {
-      problem = memory->history.write(byte, bytes, thread, now);
+      problem = history->write(byte, bytes, thread, now);
     } else if (kind == access::streaming_read &&
-               memory->history.written_since(byte, bytes, launch_begin)) {
+               history->written_since(byte, bytes, launch_begin)) {
       problem = "by load_streaming, which this launch wrote";
     } else {
-      problem = memory->history.read(byte, bytes, thread, now, shared ? block_begin : 1);
+      problem = history->read(byte, bytes, thread, now, shared ? block_begin : 1);
     }
   }
   if (problem.empty()) return;
