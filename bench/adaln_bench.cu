@@ -2,10 +2,8 @@
 // fraction of a kernel that moves the same activations and does nothing else.
 #include <benchmark/benchmark.h>
 
-#include <cstdio>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <iterator>
 #include <memory>
 #include <string>
@@ -14,6 +12,7 @@
 #include "contender.hpp"
 #include "gpu_time.hpp"
 #include "result_check.hpp"
+#include "run_benchmarks.hpp"
 
 namespace al = adaptiveload;
 
@@ -97,63 +96,8 @@ void add_all() {
   }
 }
 
-/// What the results' context says of the machine, beside Google Benchmark's date and host.
-void describe_machine() {
-  int device = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  cudaDeviceProp gpu{};
-  check(cudaGetDeviceProperties(&gpu, device), "cudaGetDeviceProperties");
-  benchmark::AddCustomContext("gpu", gpu.name);
-  std::string driver = "unknown";
-  std::ifstream("/sys/module/nvidia/version") >> driver;
-  benchmark::AddCustomContext("driver", driver);
-  benchmark::AddCustomContext("cuda", std::to_string(CUDART_VERSION / 1000) + "." +
-                                          std::to_string(CUDART_VERSION % 1000 / 10));
-}
-
-/// Turns "--json FILE" into Google Benchmark's options, for a file beside it; returns FILE.
-std::string take_json_option(std::vector<std::string>& arguments) {
-  for (std::size_t i = 1; i + 1 < arguments.size(); ++i) {
-    if (arguments[i] != "--json") continue;
-    const std::string file = arguments[i + 1];
-    arguments[i] = "--benchmark_out=" + file + ".partial";
-    arguments[i + 1] = "--benchmark_out_format=json";
-    return file;
-  }
-  return "";
-}
-
-int run(std::vector<std::string> arguments) {
-  const std::string json = take_json_option(arguments);
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  int argc = static_cast<int>(argv.size());
-  benchmark::Initialize(&argc, argv.data());
-  if (benchmark::ReportUnrecognizedArguments(argc, argv.data())) return 1;
-
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::fprintf(stderr, "adaln_bench: no CUDA device\n");
-    return 1;
-  }
-  describe_machine();
-  add_all();
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  if (!json.empty() && std::rename((json + ".partial").c_str(), json.c_str()) != 0) {
-    std::perror(("adaln_bench: " + json).c_str());
-    return 1;
-  }
-  return 0;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    return run({argv, argv + argc});
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "adaln_bench: %s\n", e.what());
-    return 1;
-  }
+  return run_benchmarks("adaln_bench", {argv, argv + argc}, add_all);
 }
