@@ -29,6 +29,9 @@ int main(int argc, char** argv) {
       "adaptiveload"};
   app.require_subcommand(1);
   adaptiveload::cli::add_fit(app);
+  adaptiveload::cli::add_plan(app);
+  adaptiveload::cli::add_compare(app);
+  adaptiveload::cli::add_replay(app);
   try {
     app.parse(argc, argv);
     std::cout.flush();

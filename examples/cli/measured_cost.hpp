@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace adaptiveload::cli {
@@ -17,19 +18,19 @@ struct measured_cost {
   std::optional<memory_model> memory;  ///< where the file has peaks of two or more sizes
 };
 
-/// Does `work` on what was read from a file; what it throws names the file.
+/// Does `work` on what a file holds; what it throws names the file.
 template <class Work>
-auto naming(const std::filesystem::path& file, Work work) {
+auto naming(const std::string& file, Work work) {
   try {
     return work();
   } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(file.string() + ": " + error.what());
+    throw std::invalid_argument(file + ": " + error.what());
   }
 }
 
 inline measured_cost read_measured_cost(const std::filesystem::path& file) {
   measured_steps steps = read_measured_steps(file);
-  cost_model cost = naming(file, [&] { return fit_cost_model(steps.measurements); });
+  cost_model cost = naming(file.string(), [&] { return fit_cost_model(steps.measurements); });
   std::set<std::int64_t> sizes;
   for (const measurement& m : steps.measurements) {
     if (m.peak_memory_bytes) sizes.insert(m.tokens());

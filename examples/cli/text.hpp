@@ -29,12 +29,23 @@ inline std::string percent(double share) {
   return fixed(100 * share, 1) + " %";
 }
 
-/// 302400 as 302,400.
-inline std::string grouped(std::int64_t value) {
-  std::string text = std::to_string(value);
-  const std::size_t sign = value < 0 ? 1 : 0;
-  for (std::size_t i = text.size(); i > sign + 3;) text.insert(i -= 3, ",");
+/// A count as 302,400.
+inline std::string grouped(std::int64_t count) {
+  const std::string digits = std::to_string(count);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
   return text;
+}
+
+/// Text as a field of a CSV file, quoted where it must be (RFC 4180).
+inline std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
 }
 
 /// Columns as wide as their widest cell.
