@@ -214,19 +214,49 @@ TEST_P(AdaLn, GivesARowTheSameBitsInAnyBatch) {
 
 #ifndef __CUDACC__
 
-TEST_P(AdaLn, TakesMoreRowsThanAGridHasBlocks) {
-  auto& max_blocks = simt::settings().max_blocks;
-  const auto of_a_device = max_blocks;
-  for (const std::int64_t few : {1, 3}) {
-    SCOPED_TRACE(few);
-    max_blocks = few;
+/// On devices that the executor stands in for.
+class AdaLnOnDevice : public AdaLn {
+ protected:
+  ~AdaLnOnDevice() override { device = before; }
+  simt::device_settings& device = simt::settings();
+
+  void expect_accurate_in_every_kernel() {
     for (const std::int64_t features : {7, 64, 100, 1536, 3072}) {
       expect_accurate(GetParam(), {4, 9, features});
     }
     expect_accurate(GetParam(), {2, 3, 16384});
+  }
+
+ private:
+  simt::device_settings before = device;
+};
+
+INSTANTIATE_TEST_SUITE_P(, AdaLnOnDevice, testing::ValuesIn(operations()),
+                         [](const auto& of) { return std::string(of.param.name); });
+
+TEST_P(AdaLnOnDevice, TakesMoreRowsThanAGridHasBlocks) {
+  for (const std::int64_t blocks : {1, 3}) {
+    SCOPED_TRACE(blocks);
+    device.max_blocks = blocks;
+    expect_accurate_in_every_kernel();
     expect_accurate(GetParam(), {3, 300, 8});
   }
-  max_blocks = of_a_device;
+}
+
+TEST_P(AdaLnOnDevice, DoesWithoutBulkCopies) {
+  device.compute_capability = 80;
+  expect_accurate_in_every_kernel();
+}
+
+TEST_P(AdaLnOnDevice, TakesAnyNumberOfMultiprocessors) {
+  for (const int multiprocessors : {1, 3, 132}) {
+    SCOPED_TRACE(multiprocessors);
+    device.multiprocessors = multiprocessors;
+    for (const al::activation_shape& shape :
+         {al::activation_shape{3, 37, 64}, {1, 50, 1536}, {9, 1, 1536}, {5, 3, 100}}) {
+      expect_accurate(GetParam(), shape);
+    }
+  }
 }
 
 #else
