@@ -32,6 +32,7 @@ def import_torch():
 torch = import_torch()
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
+from torch._functorch import config as functorch_config  # noqa: E402
 from torch.nn.functional import layer_norm  # noqa: E402
 
 
@@ -190,7 +191,7 @@ def main():
     json_file = parser.parse_args().json
 
     # A backward that may run twice, to be timed.
-    torch._functorch.config.donated_buffer = False
+    functorch_config.donated_buffer = False
     stream = torch.cuda.Stream()
     results = []
     for operation in OPERATIONS:
