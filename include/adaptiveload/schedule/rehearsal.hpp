@@ -19,16 +19,17 @@ namespace adaptiveload::detail {
 /// to average its chances out, and a scaled-down copy of a large one.
 class rehearsal {
  public:
-  /// `full_buckets` is the plan with the fewest micro-batches.
+  /// `full_buckets` is the plan with the fewest micro-batches; about `micro_batches` of it, or of
+  /// 100 epochs if that is less, are simulated.
   rehearsal(std::span<const bucket> full_buckets, std::span<const sample_source> sources,
-            const epoch_options& options)
+            const epoch_options& options, double micro_batches)
       : sources_(sources.begin(), sources.end()) {
     const epoch_plan epoch = plan_epoch(full_buckets, sources, options);
     const auto size = static_cast<double>(epoch.micro_batches());
     const auto window =
         static_cast<double>(options.world_size * options.micro_batches * options.lookahead);
     const double wanted =
-        std::max({20'000.0, 8 * window, 64 * static_cast<double>(full_buckets.size())});
+        std::max({micro_batches, 8 * window, 64 * static_cast<double>(full_buckets.size())});
     epochs_ = static_cast<std::int64_t>(std::ceil(std::min(wanted / size, 100.0)));
     samples_ = static_cast<double>(epoch.samples() + epoch.dropped_samples());
     if (size <= 2 * wanted) return;

@@ -42,8 +42,8 @@ struct plan_options {
 /// Batch sizes, how to deal them, and what is expected of both.
 struct bucket_plan {
   adaptiveload::strategy strategy = adaptiveload::strategy::equal_tokens;
-  batch_limits limits = {};          ///< `max_compute` is infinite but for the dual constraint
-  double target_ms = 0;              ///< above 0 for equal time alone
+  batch_limits limits = {};  ///< `max_compute` is infinite but for the dual constraint
+  double target_ms = 0;      ///< no bucket of several samples takes longer; 0: no such limit
   std::vector<bucket> buckets = {};  ///< in the order of the sequence lengths
   epoch_options epoch = {};          ///< as asked for, but for the dealing where it did not help
   load_report expected = {};         ///< of an average epoch, by simulation
@@ -58,13 +58,11 @@ namespace detail {
 template <class CostOf>
 std::vector<double> candidate_limits(std::span<const bucket> full, const CostOf& cost_of) {
   constexpr std::size_t most = 48;
-  double least = 0;
-  std::size_t longest = 0;
-  for (std::size_t b = 0; b < full.size(); ++b) {
-    const double single = cost_of(1, full[b].sequence_length);
-    if (single > least) longest = b;
-    least = std::max(least, single);
-  }
+  const auto single = [&](const bucket& b) { return cost_of(1, b.sequence_length); };
+  const bucket& longest =
+      *std::max_element(full.begin(), full.end(),
+                        [&](const bucket& a, const bucket& b) { return single(a) < single(b); });
+  const double least = single(longest);
   const auto multiples = [&](const bucket& b) {
     std::vector<double> limits;
     const std::int64_t stride = (b.batch_size - 1) / static_cast<std::int64_t>(most) + 1;
@@ -74,20 +72,22 @@ std::vector<double> candidate_limits(std::span<const bucket> full, const CostOf&
     }
     return limits;
   };
-  std::vector<double> limits = multiples(full[longest]);
-  limits.push_back(least);
+  const auto in_order = [](std::vector<double> limits) {
+    std::sort(limits.begin(), limits.end());
+    limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
+    return limits;
+  };
   std::vector<double> others;
   for (const bucket& b : full) {
     const std::vector<double> each = multiples(b);
     others.insert(others.end(), each.begin(), each.end());
   }
-  std::sort(others.begin(), others.end());
-  others.erase(std::unique(others.begin(), others.end()), others.end());
+  others = in_order(others);
+  std::vector<double> limits = multiples(longest);
+  limits.push_back(least);
   const std::size_t stride = others.size() / most + 1;
   for (std::size_t i = 0; i < others.size(); i += stride) limits.push_back(others[i]);
-  std::sort(limits.begin(), limits.end());
-  limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
-  return limits;
+  return in_order(limits);
 }
 
 inline bool same_batches(const std::vector<bucket>& a, const std::vector<bucket>& b) {
@@ -112,16 +112,25 @@ class planner {
         cost_(cost),
         options_(options),
         full_(plan_buckets(lengths_, batch_limits{.max_tokens = options.max_tokens}, cost)),
-        rehearsal_(full_, sources, options.epoch) {
+        search_(full_, sources, options.epoch, 20'000),
+        judge_(full_, sources, options.epoch, 100'000) {
+    require(options.max_compute >= 0, "max_compute", options.max_compute, "at least 0");
+    require(options.target_ms >= 0, "target_ms", options.target_ms, "at least 0");
+    for (std::size_t b = 0; b < full_.size(); ++b) {
+      const bool has_samples =
+          std::any_of(sources.begin(), sources.end(),
+                      [b](const sample_source& s) { return s.passes > 0 && s.counts[b] > 0; });
+      if (has_samples) in_use_.push_back(full_[b]);
+    }
     baseline_ = {.limits = {.max_tokens = options.max_tokens},
                  .buckets = full_,
                  .epoch = options.epoch,
                  .reason = "as many tokens as memory holds, dealt as drawn: the baseline"};
     baseline_.epoch.dealing = dealing::as_drawn;
-    measure(baseline_);
+    judge(baseline_);
     dealt_ = baseline_;
     dealt_.epoch = options.epoch;
-    measure(dealt_);
+    judge(dealt_);
     dealt_.reason = "as many tokens as memory holds";
     if (dealt_.speedup < 1) {
       dealt_ = baseline_;
@@ -145,10 +154,17 @@ class planner {
   }
 
  private:
-  void measure(bucket_plan& plan) const {
-    plan.expected = rehearsal_.run(plan.buckets, cost_, plan.epoch);
+  void judge(bucket_plan& plan) const {
+    plan.expected = judge_.run(plan.buckets, cost_, plan.epoch);
     const double baseline_ms = baseline_.expected.epoch_ms;
     plan.speedup = baseline_ms > 0 ? baseline_ms / plan.expected.epoch_ms : 1;
+  }
+
+  /// What the search makes small: the epoch's time, raised by how much the ranks of a step differ,
+  /// for what is gained by ranks further apart is lost where real steps take other times.
+  [[nodiscard]] double score(const std::vector<bucket>& buckets) const {
+    const load_report report = search_.run(buckets, cost_, options_.epoch);
+    return report.epoch_ms * (1 + report.compute_cv);
   }
 
   [[nodiscard]] bucket_plan dual_constraint() const {
@@ -176,75 +192,107 @@ class planner {
                          .buckets = plan_buckets(lengths_, limits, cost_),
                          .epoch = options_.epoch};
     });
-    if (options_.target_ms <= 0) join_times(plan);
+    if (options_.target_ms <= 0) move_buckets(plan);
     return plan;
   }
 
-  /// The best plan over the limits to try, or over the one `given`: of those within a small margin
-  /// of the fastest, which simulation can't tell apart, the one whose ranks differ least.
+  /// The best plan over the limits to try, or over the one `given`.
   template <class CostOf, class MakePlan>
   [[nodiscard]] bucket_plan fastest(double given, const CostOf& cost_of,
                                     const MakePlan& make_plan) const {
-    constexpr double margin = 0.002;
-    std::vector<double> limits{given};
-    if (given <= 0) limits = candidate_limits(full_, cost_of);
-    std::vector<bucket_plan> plans;
-    double fastest_ms = std::numeric_limits<double>::infinity();
+    if (given > 0) {
+      bucket_plan plan = make_plan(given);
+      plan.reason = "the limit given";
+      return plan;
+    }
+    const std::vector<double> limits = candidate_limits(in_use_, cost_of);
+    bucket_plan best;
+    double best_score = std::numeric_limits<double>::infinity();
+    std::vector<bucket> last;
     for (const double limit : limits) {
       bucket_plan plan = make_plan(limit);
-      if (!plans.empty() && same_batches(plan.buckets, plans.back().buckets)) continue;
-      measure(plan);
-      fastest_ms = std::min(fastest_ms, plan.expected.epoch_ms);
-      plan.reason = given > 0 ? "the limit given"
-                              : "the best of " + std::to_string(limits.size()) + " limits tried";
-      plans.push_back(std::move(plan));
+      if (same_batches(plan.buckets, last)) continue;
+      last = plan.buckets;
+      const double its_score = score(plan.buckets);
+      if (its_score >= best_score) continue;
+      best_score = its_score;
+      best = std::move(plan);
     }
-    std::erase_if(plans, [&](const bucket_plan& plan) {
-      return plan.expected.epoch_ms > fastest_ms * (1 + margin);
-    });
-    return *std::min_element(plans.begin(), plans.end(),
-                             [](const bucket_plan& a, const bucket_plan& b) {
-                               return a.expected.compute_cv < b.expected.compute_cv;
-                             });
+    best.reason = "the best of " + std::to_string(limits.size()) + " limits tried";
+    return best;
   }
 
-  /// Lets buckets take another's time, one after the other, where that makes the epoch faster:
-  /// whole samples miss the target by different shares, and ranks that meet in a round wait least
-  /// when many buckets share a time.
-  void join_times(bucket_plan& plan) const {
-    constexpr int most_trials = 200;
-    constexpr double least_gain = 0.0002;
+  /// Moves single buckets to another batch size, one after the other, where that is better: whole
+  /// samples miss the target by different shares, and ranks that meet in a round wait least when
+  /// many buckets share a time.
+  void move_buckets(bucket_plan& plan) const {
+    constexpr int most_trials = 400;
     std::vector<std::size_t> longest_first(plan.buckets.size());
     std::iota(longest_first.begin(), longest_first.end(), std::size_t{0});
     std::stable_sort(longest_first.begin(), longest_first.end(), [&](std::size_t a, std::size_t b) {
       return full_[a].single_ms > full_[b].single_ms;
     });
+    double best_score = score(plan.buckets);
     int trials = 0;
     int moved = 0;
     for (bool better = true; better;) {
       better = false;
       for (const std::size_t b : longest_first) {
-        std::set<std::int64_t> tried{plan.buckets[b].batch_size};
-        for (const bucket& other : std::vector<bucket>(plan.buckets)) {
-          const bucket joined = plan_bucket(
-              lengths_[b], equal_time_limits{options_.max_tokens, other.step_ms}, cost_);
-          if (!tried.insert(joined.batch_size).second || trials == most_trials) continue;
-          bucket_plan trial = plan;
-          trial.buckets[b] = joined;
-          measure(trial);
+        for (const std::int64_t batch_size : other_batch_sizes(plan.buckets, b)) {
+          if (trials == most_trials) break;
           ++trials;
-          if (trial.expected.epoch_ms > plan.expected.epoch_ms * (1 - least_gain)) continue;
-          plan = std::move(trial);
+          std::vector<bucket> trial = plan.buckets;
+          trial[b].batch_size = batch_size;
+          trial[b].step_ms = step_ms(cost_, batch_size, lengths_[b]);
+          const double its_score = score(trial);
+          if (its_score >= best_score) continue;
+          best_score = its_score;
+          plan.buckets = std::move(trial);
           better = true;
           ++moved;
         }
       }
     }
-    if (moved > 0) plan.reason += ", then " + std::to_string(moved) + " moves of single buckets";
+    if (moved == 0) return;
+    plan.reason += ", then " + std::to_string(moved) + " moves of single buckets";
+    plan.target_ms = 0;
+    for (const bucket& b : plan.buckets) {
+      if (b.batch_size > 1) plan.target_ms = std::max(plan.target_ms, b.step_ms);
+    }
+    plan.target_ms = std::max(plan.target_ms, longest_single_ms());
+    for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
+      plan.buckets[b].bound = bound_of(plan.buckets[b], full_[b]);
+    }
+  }
+
+  /// Batch sizes to try for a bucket: a sample less or more, and those at the other buckets' times.
+  [[nodiscard]] std::set<std::int64_t> other_batch_sizes(const std::vector<bucket>& buckets,
+                                                         std::size_t b) const {
+    const std::int64_t now = buckets[b].batch_size;
+    std::set<std::int64_t> sizes{std::max<std::int64_t>(now - 1, 1),
+                                 std::min(now + 1, full_[b].batch_size)};
+    for (const bucket& other : buckets) {
+      const equal_time_limits limits{options_.max_tokens, other.step_ms};
+      sizes.insert(plan_bucket(lengths_[b], limits, cost_).batch_size);
+    }
+    sizes.erase(now);
+    return sizes;
+  }
+
+  [[nodiscard]] double longest_single_ms() const {
+    double longest = 0;
+    for (const bucket& b : in_use_) longest = std::max(longest, b.single_ms);
+    return longest;
+  }
+
+  static batch_bound bound_of(const bucket& b, const bucket& full) {
+    if (full.bound == batch_bound::single_sample) return full.bound;
+    return b.batch_size == full.batch_size ? batch_bound::memory : batch_bound::compute;
   }
 
   /// The plan, or equal tokens where it is not faster.
   [[nodiscard]] bucket_plan or_equal_tokens(bucket_plan plan) const {
+    judge(plan);
     const double gain = plan.speedup / dealt_.speedup - 1;
     const std::string tried = plan.reason;
     if (gain > 0 && !same_batches(plan.buckets, full_)) {
@@ -261,8 +309,10 @@ class planner {
   std::span<const std::int64_t> lengths_;
   const Cost& cost_;
   plan_options options_;
-  std::vector<bucket> full_;  // as many tokens as memory holds
-  rehearsal rehearsal_;
+  std::vector<bucket> full_;    // as many tokens as memory holds
+  std::vector<bucket> in_use_;  // those of them that have samples
+  rehearsal search_;            // to compare batch sizes
+  rehearsal judge_;             // for what is reported: longer, and alike for every plan
   bucket_plan baseline_;
   bucket_plan dealt_;
 };
