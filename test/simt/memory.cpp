@@ -2,6 +2,7 @@
 
 #include <link.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
@@ -112,16 +113,19 @@ const region& static_shared_memory() {
   return memory;
 }
 
-piece* last_found = nullptr;  // most accesses are near the one before
+piece* last_found[4] = {};  // most accesses are near one of those before
+std::size_t next_found = 0;
 
 /// The device memory that the address is in or near; null: none.
 piece* find_device_memory(std::uintptr_t address) {
-  if (last_found != nullptr && last_found->surrounds(address)) return last_found;
+  for (piece* const found : last_found) {
+    if (found != nullptr && found->surrounds(address)) return found;
+  }
   const auto after = device_memory().upper_bound(address + guard);
   if (after == device_memory().begin()) return nullptr;
   piece* const found = std::prev(after)->second.get();
   if (!found->surrounds(address)) return nullptr;
-  return last_found = found;
+  return last_found[next_found++ % std::size(last_found)] = found;
 }
 
 /// The memory that the address is in or near; an empty one: none that is watched.
@@ -164,6 +168,8 @@ void begin_launch(bool overlaps) {
 void check_access(access kind, const void* pointer, std::size_t bytes, const where* place) {
   block& b = block::running();
   const std::uintptr_t address = address_of(pointer);
+  const context& own = b.current().fiber;
+  if (address - address_of(own.stack) < own.stack_bytes) return;
   const auto [begin, size, history, shared] = find_memory(address);
   if (begin == nullptr) return;
 
@@ -297,7 +303,7 @@ cudaError_t cudaMalloc(void** address, std::size_t bytes) {
 
 cudaError_t cudaFree(void* address) {
   if (address == nullptr) return cudaSuccess;
-  simt::last_found = nullptr;
+  std::fill(std::begin(simt::last_found), std::end(simt::last_found), nullptr);
   const bool known = simt::device_memory().erase(simt::address_of(address)) == 1;
   return known ? cudaSuccess : cudaErrorInvalidValue;
 }
