@@ -57,13 +57,13 @@ TEST(simt_warp, mask_must_hold_the_caller_and_the_source) {
   expect_says(problem_of(shuffle_with_mask, 1, 1, 0, 1u, 3), "shuffle from lane 3");
 }
 
-void vote(unsigned* result) {
+void broadcast_in_parts(unsigned* result) {
   result[threadIdx.x] = device::shuffle(device::full_mask, threadIdx.x, 3, 8);
 }
 
 TEST(simt_warp, shuffle_gives_what_the_lane_held) {
   device_buffer<unsigned> result(64);
-  ASSERT_EQ(problem_of(vote, 1, 64, 0, result.data()), "");
+  ASSERT_EQ(problem_of(broadcast_in_parts, 1, 64, 0, result.data()), "");
   const std::vector<unsigned> got = result.download();
   for (unsigned i = 0; i < 64; ++i) EXPECT_EQ(got[i], i / 8 * 8 + 3);
 }
@@ -83,6 +83,25 @@ TEST(simt_warp, parts_of_a_warp_meet_on_their_own) {
   ASSERT_EQ(problem_of(parts_at_different_times, 1, 32, 0, result.data()), "");
   const std::vector<unsigned> got = result.download();
   for (unsigned i = 0; i < 32; ++i) EXPECT_EQ(got[i], i + (i ^ 4));
+}
+
+void vote(unsigned mask, unsigned* result) {
+  const unsigned lane = threadIdx.x;
+  if ((mask >> lane & 1) != 0 || lane == 31) {
+    result[lane] = simt::ballot(mask, lane % 3 == 0, simt::where::current());
+  }
+}
+
+TEST(simt_warp, vote_gives_the_lanes_of_the_mask_that_brought_true) {
+  device_buffer<unsigned> result(std::vector<unsigned>(32));
+  const auto problem = [&](unsigned mask) {
+    return problem_of(vote, 1, 32, 0, mask, result.data());
+  };
+  EXPECT_EQ(problem(device::full_mask), "");
+  EXPECT_EQ(result.download()[5], 0x49249249u);
+  EXPECT_EQ(problem(0x8000000fu), "");
+  EXPECT_EQ(result.download()[1], 0x9u);
+  expect_says(problem(0xf), "ballot with a mask that lacks the calling lane 31");
 }
 
 }  // namespace
