@@ -117,8 +117,8 @@ enum class unfit_samples {
 ///     read_manifest("corpus.csv", [&](video_shape s) { counter.add(s); });
 class sample_counter {
  public:
-  sample_counter(const shape_buckets& buckets, unfit_samples unfit)
-      : buckets_(buckets), unfit_(unfit) {
+  sample_counter(shape_buckets buckets, unfit_samples unfit)
+      : buckets_(std::move(buckets)), unfit_(unfit) {
     counted_.counts.resize(buckets_.shapes().size());
   }
 
