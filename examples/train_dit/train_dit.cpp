@@ -39,7 +39,7 @@ struct demo_options {
   std::filesystem::path output = "train_dit-output";
   int seconds = 105;
   std::int64_t samples = 0;
-  std::uint64_t seed = 1;
+  std::int64_t seed = 1;
   unsigned threads = default_threads();
 };
 
@@ -57,7 +57,7 @@ std::vector<al::measurement> benchmark(const dit_config& config, const demo_opti
       const auto bucket = static_cast<std::size_t>(
           std::find(lengths.begin(), lengths.end(), sequence_length) - lengths.begin());
       batch =
-          make_batch<float>(first_samples(options.seed, data_part::benchmark, bucket, batch_size));
+          make_batch<float>(first_samples(config.seed, data_part::benchmark, bucket, batch_size));
       prepared = {batch_size, sequence_length};
     }
     flow_gradient(model, batch, 1.0);
@@ -163,13 +163,14 @@ void run_demo(const demo_options& options) {
   make_directory(options.output);
   const std::filesystem::path record = options.output / "measurements.csv";
   std::filesystem::remove(partial(record));
-  const dit_config config{.patch_features = patch_features, .seed = options.seed};
+  const auto seed = static_cast<std::uint64_t>(options.seed);
+  const dit_config config{.patch_features = patch_features, .seed = seed};
   const std::vector<al::measurement> measurements = benchmark(config, options, partial(record));
 
   const al::power_law law = al::fit_power_law(measurements);
   const al::cost_model cost = al::fit_cost_model(measurements);
   print_fit(law, cost);
-  std::vector<training_run> runs = plan(law, cost, options.seed);
+  std::vector<training_run> runs = plan(law, cost, seed);
   print_plans(runs);
 
   const std::int64_t samples =
@@ -177,7 +178,7 @@ void run_demo(const demo_options& options) {
   std::printf("\nTraining on about %jd samples, %jd ranks replayed on this machine\n",
               std::intmax_t{samples}, std::intmax_t{ranks});
   std::fflush(stdout);
-  train(runs, config, cost, samples, options.seed);
+  train(runs, config, cost, samples, seed);
 
   print_results(runs);
   write_file(options.output / "plan.json", to_json(law, cost, runs).dump(2) + '\n');
@@ -206,6 +207,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, 100'000'000))
       ->capture_default_str();
   app.add_option("--seed", options.seed, "Of the weights, the samples and their order")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--threads", options.threads, "Threads of each rank's step")
       ->check(CLI::Range(1, 256))
