@@ -23,22 +23,22 @@ class tensor {
   T* on_device() { return device_.data() + guard + offset_; }
 
   void upload() {
-    std::vector<T> all(guard + offset_ + host.size() + guard);
-    if (!all.empty()) std::memset(static_cast<void*>(all.data()), 0xff, all.size() * sizeof(T));
-    std::copy(host.begin(), host.end(), all.begin() + first());
-    device_ = device_buffer<T>(all);
+    poison();
+    copy(on_device(), host.data(), host.size(), cudaMemcpyHostToDevice);
   }
   /// Fills the device's with NaN.
-  void poison() { device_ = device_buffer<T>(guard + offset_ + host.size() + guard); }
+  void poison() {
+    device_ = device_buffer<T>(0);  // frees, before as much again is allocated
+    device_ = device_buffer<T>(guard + offset_ + host.size() + guard);
+  }
 
   /// Reads back what the device has; how many elements before and behind it were written.
   std::int64_t download() {
-    const std::vector<T> all = device_.download();
-    const auto begin = all.begin() + first(),
-               end = begin + static_cast<std::ptrdiff_t>(host.size());
-    std::copy(begin, end, host.begin());
-    return std::count_if(all.begin(), begin, is_written) +
-           std::count_if(end, all.end(), is_written);
+    copy(host.data(), on_device(), host.size(), cudaMemcpyDeviceToHost);
+    std::vector<T> beside(guard + offset_ + guard);
+    copy(beside.data(), device_.data(), guard + offset_, cudaMemcpyDeviceToHost);
+    copy(beside.data() + guard + offset_, on_device() + host.size(), guard, cudaMemcpyDeviceToHost);
+    return std::count_if(beside.begin(), beside.end(), is_written);
   }
 
   /// Whether an element holds anything but poison.
@@ -57,8 +57,9 @@ class tensor {
   static constexpr std::size_t guard = 0;
 #endif
 
-  std::ptrdiff_t first() const {
-    return static_cast<std::ptrdiff_t>(guard + offset_);
+  static void copy(T* to, const T* from, std::size_t count, cudaMemcpyKind kind) {
+    if (count == 0) return;
+    adaptiveload::detail::check(cudaMemcpy(to, from, count * sizeof(T), kind), "cudaMemcpy");
   }
 
   std::size_t offset_;
