@@ -296,6 +296,18 @@ TEST(AdaLnGraph, GivesTheBitsOfPlainLaunches) {
 
 #endif
 
+TEST(AdaLnScratch, IsAFewPercentOfX) {
+  for (const std::int64_t features : {1536, 3072, 5120}) {
+    for (const std::int64_t batch : {1, 16}) {
+      const al::activation_shape shape{batch, 65536 / batch, features};
+      EXPECT_LE(static_cast<double>(al::layernorm_modulate_backward_scratch_bytes(shape)),
+                0.04 * 2 * 65536 * static_cast<double>(features))
+          << text_of(shape);
+    }
+  }
+  EXPECT_THROW(al::layernorm_modulate_backward_scratch_bytes({-1, 1, 1}), std::invalid_argument);
+}
+
 using float_problem = modulate_problem<float, float, float>;
 
 /// Expects `call` to throw with a message that begins so.
