@@ -17,7 +17,7 @@ using tick = std::uint16_t;
 /// them, one for each transfer barrier.
 class clocks {
  public:
-  static constexpr int transfer_agents = 32;
+  static constexpr int transfer_agents = 256;
 
   /// The latest event of every agent that a barrier has seen.
   struct moment {

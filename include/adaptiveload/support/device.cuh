@@ -174,12 +174,20 @@ __device__ inline void wait_for_bytes(transfer_barrier* barrier, std::uint32_t p
   }
 }
 
-/// Starts a copy of 16 bytes from global to shared memory, into the calling thread's current group
-/// of copies.
-__device__ inline void copy_async(void* shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),
-               "l"(global)
-               : "memory");
+/// Starts a copy of 8 or 16 bytes from global to shared memory, into the calling thread's current
+/// group of copies.
+template <int Bytes = 16>
+__device__ void copy_async(void* shared, const void* global) {
+  static_assert(Bytes == 8 || Bytes == 16);
+  if constexpr (Bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),
+                 "l"(global)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(shared_address(shared)),
+                 "l"(global)
+                 : "memory");
+  }
 }
 
 /// Ends the calling thread's current group of copies.

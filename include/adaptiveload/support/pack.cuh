@@ -69,6 +69,19 @@ __device__ pack<T, Width> load_pack_streaming(const T* address) {
   return read;
 }
 
+/// Starts to copy a pack, of 8 bytes or more, from global to shared memory; see
+/// `device::wait_for_copy_groups`.
+template <int Width, class T>
+__device__ void copy_pack(T* shared, const T* global) {
+  using result = pack<T, Width>;
+#pragma unroll
+  for (int i = 0; i < result::accesses; ++i) {
+    device::copy_async<result::access_bytes>(
+        reinterpret_cast<typename result::access*>(shared) + i,
+        reinterpret_cast<const typename result::access*>(global) + i);
+  }
+}
+
 /// Whether what is written will be read again soon.
 enum class reuse { soon, late };
 

@@ -127,8 +127,9 @@ inline void wait_for_previous_kernel() {
 
 inline void let_next_kernel_start() {}
 
-inline void copy_async(void* shared, const void* global, where place = where::current()) {
-  simt::copy_async(shared, global, 16, place);
+template <int Bytes = 16>
+void copy_async(void* shared, const void* global, where place = where::current()) {
+  simt::copy_async(shared, global, Bytes, place);
 }
 
 inline void end_copy_group() {
