@@ -3,7 +3,6 @@
 #include <adaptiveload/schedule/bucket_plan.hpp>
 #include <adaptiveload/schedule/corpus.hpp>
 #include <adaptiveload/schedule/load_report.hpp>
-#include <adaptiveload/schedule/rehearsal.hpp>
 #include <adaptiveload/schedule/simulate.hpp>
 #include <adaptiveload/schedule/step_cost.hpp>
 #include <adaptiveload/schedule/strategy.hpp>
@@ -63,11 +62,8 @@ template <step_cost Cost>
                                 const Cost& now, const plan_options& options) {
   std::vector<std::int64_t> lengths;
   for (const bucket& b : in_use.buckets) lengths.push_back(b.sequence_length);
-  const auto full = plan_buckets(lengths, batch_limits{.max_tokens = options.max_tokens}, now);
-  replanning result{
-      .plan = plan_buckets(lengths, sources, now, options),
-      .in_use =
-          detail::rehearsal(full, sources, options.epoch).run(in_use.buckets, now, in_use.epoch)};
+  const detail::planner planner(lengths, sources, now, options);
+  replanning result{.plan = planner.plan(options.strategy), .in_use = planner.expected_of(in_use)};
   result.gain = result.in_use.epoch_ms / result.plan.expected.epoch_ms - 1;
   return result;
 }

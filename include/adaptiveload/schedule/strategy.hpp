@@ -141,6 +141,11 @@ class planner {
   /// Equal tokens, dealt as drawn.
   [[nodiscard]] const bucket_plan& baseline() const { return baseline_; }
 
+  /// What an average epoch is expected to be like under any plan of the same corpus.
+  [[nodiscard]] load_report expected_of(const bucket_plan& plan) const {
+    return judge_.run(plan.buckets, cost_, plan.epoch);
+  }
+
   [[nodiscard]] bucket_plan plan(strategy by) const {
     switch (by) {
       case strategy::equal_tokens:
@@ -155,7 +160,7 @@ class planner {
 
  private:
   void judge(bucket_plan& plan) const {
-    plan.expected = judge_.run(plan.buckets, cost_, plan.epoch);
+    plan.expected = expected_of(plan);
     const double baseline_ms = baseline_.expected.epoch_ms;
     plan.speedup = baseline_ms > 0 ? baseline_ms / plan.expected.epoch_ms : 1;
   }
