@@ -12,6 +12,8 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +77,12 @@ std::vector<al::measurement> benchmark(const dit_config& config, const demo_opti
                                   .record = record,
                                   .on_progress = show});
   bar.show(1, static_cast<double>(measured.measurements.size()));
+  std::set<std::int64_t> measured_lengths;
+  for (const al::measurement& m : measured.measurements) measured_lengths.insert(m.sequence_length);
+  if (measured.measurements.size() < 6 || measured_lengths.size() < 3) {
+    throw std::runtime_error("this machine measures too few shapes in a fifth of --seconds " +
+                             std::to_string(options.seconds) + "; give it more");
+  }
   return measured.measurements;
 }
 
