@@ -183,7 +183,9 @@ RC_GTEST_PROP(EpochPlan, LosesAndRepeatsNothingWhenTheRanksChange, ()) {
     count_samples(plan, step, seen);
     at = step.next;
     if (--steps_left == 0) {
+      const std::int64_t same_ranks = drawn.options.world_size;
       drawn.options = draw_dealing(drawn.options);
+      if (draw(0, 1) == 0) drawn.options.world_size = same_ranks;
       steps_left = draw(1, 4);
     }
   }
