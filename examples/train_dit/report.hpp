@@ -104,7 +104,7 @@ inline void print_results(const std::vector<training_run>& runs) {
   row("samples", "%.0f", [](auto& r) { return static_cast<double>(r.measured().samples); });
   row("steps", "%.0f", [](auto& r) { return static_cast<double>(r.measured().steps); });
   row("training time, s", "%.1f", [](auto& r) { return r.measured().epoch_ms / 1e3; });
-  row("  speed, of the first", "%.2f",
+  row("  speed, equal tokens = 1", "%.2f",
       [&](auto& r) { return runs.front().measured().epoch_ms / r.measured().epoch_ms; });
   row("  predicted, s", "%.1f", [](auto& r) { return r.predicted.epoch_ms / 1e3; });
   row("bubble, %", "%.1f", [](auto& r) { return 100 * r.measured().bubble; });
