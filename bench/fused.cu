@@ -29,7 +29,24 @@ std::vector<contender> fused() {
                           al::detail::launch_backward_two_pass(args, stream);
                         });
   };
+  // What devices before compute capability 9.0 run.
+  const auto forward_without_bulk_copies = [](const tensors& t) -> enqueue {
+    return [args = t.forward()](cudaStream_t stream) {
+      al::detail::launch_forward(args, stream, false);
+    };
+  };
+  const auto backward_without_bulk_copies = [=](const tensors& t) {
+    return with_scratch(
+        t, al::layernorm_modulate_backward_scratch_bytes(t.shape),
+        [device = al::device::current_properties()](const auto& args, cudaStream_t stream) {
+          if (!al::detail::launch_backward_one_pass(args, stream, device, false)) {
+            al::detail::launch_backward_two_pass(args, stream);
+          }
+        });
+  };
   return {{"adaptiveload", modulate_forward, 4e-3, forward},
+          {"no_bulk_copies", modulate_forward, 4e-3, forward_without_bulk_copies},
           {"adaptiveload", modulate_backward, 4e-3, backward},
+          {"no_bulk_copies", modulate_backward, 4e-3, backward_without_bulk_copies},
           {"two_pass", modulate_backward, 4e-3, two_pass}};
 }
