@@ -16,7 +16,7 @@ namespace adaptiveload {
 
 /// A data set, as the number of its samples in each bucket.
 struct sample_source {
-  std::vector<std::int64_t> counts;  ///< one for each bucket; 0 where it has none
+  std::vector<std::int64_t> counts = {};  ///< one for each bucket; 0 where it has none
   double passes = 1;  ///< how often an epoch goes through the source; 0.25: a quarter each epoch
 
   [[nodiscard]] std::int64_t samples() const {

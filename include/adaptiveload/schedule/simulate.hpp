@@ -29,7 +29,7 @@ struct slow_rank {
 struct rank_conditions {
   double noise = 0;  ///< deviation / mean of a log-normal factor on each micro-batch's time
   std::uint64_t noise_seed = 0;
-  std::vector<slow_rank> slow_ranks;
+  std::vector<slow_rank> slow_ranks = {};
 };
 
 namespace detail {

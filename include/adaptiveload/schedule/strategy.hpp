@@ -36,7 +36,7 @@ struct plan_options {
   double max_compute = 0;       ///< M_comp of the dual constraint; 0: chosen by simulation
   double exponent = 2;          ///< p of the dual constraint
   double target_ms = 0;         ///< of equal time; 0: chosen by simulation
-  epoch_options epoch;
+  epoch_options epoch = {};
 };
 
 /// Batch sizes, how to deal them, and what is expected of both.
