@@ -12,9 +12,9 @@
 namespace adaptiveload::cli {
 
 /// The first steps of an epoch on predicted times, until `span_ms` are over or the epoch is: when
-/// each step ends, and the micro-batches of up to 32 ranks. For pictures.
+/// each step ends, and the micro-batches of the first 16 ranks. For pictures.
 inline nlohmann::ordered_json first_steps(const epoch_plan& epoch, double span_ms) {
-  constexpr std::int64_t most_ranks = 32;
+  constexpr std::int64_t most_ranks = 16;
   const std::int64_t ranks = epoch.options().world_size;
   const bool every_round = epoch.options().ranks_wait == ranks_wait::every_micro_batch;
   auto steps = nlohmann::ordered_json::array();

@@ -124,7 +124,12 @@ void add_plan(CLI::App& app) {
       "  adaptiveload plan --shapes data/wan_mix.csv \\\n"
       "    --measurements data/wan2.1_1.3b_h200_steps.csv --memory 140GB \\\n"
       "    --ranks 8 --micro-batches 4 --ranks-wait micro-batch\n");
-  command.callback([options] { plan(*options); });
+  command.callback([options, &command] {
+    if (command.count("--exponent") > 0 && options->plan.strategy != strategy::dual_constraint) {
+      throw CLI::ValidationError("--exponent", "is of --strategy dual-constraint");
+    }
+    plan(*options);
+  });
 }
 
 }  // namespace adaptiveload::cli

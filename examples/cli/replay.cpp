@@ -22,19 +22,30 @@ struct replay_options {
   std::filesystem::path measurements;
 };
 
+/// Throws where a file of runs names one that `plans` lack.
+template <class Plans>
+void check_planned(std::istream& in, const replay_options& options, const Plans& plans) {
+  csv_reader rows(in, options.runs.string());
+  const auto run = rows.column("run");
+  while (rows.next()) {
+    if (plans.contains(std::string(rows.text(run)))) continue;
+    rows.reject(run, "a run that " + options.plans.string() + " has");
+  }
+}
+
 void replay_all(const replay_options& options) {
   const measured_cost fitted = read_measured_cost(options.measurements);
   const auto plans = read_recorded_plans(options.plans);
+  std::stringstream runs;
+  runs << detail::open_csv(options.runs).rdbuf();
+  check_planned(runs, options, plans);
+  runs.clear();
+  runs.seekg(0);
   std::ostringstream out;
   out << "run,predicted_ms,recorded_ms\n";
-  for (const recorded_run& run : read_recorded_runs(options.runs)) {
-    const auto plan = plans.find(run.name);
-    naming(options.runs.string(), [&] {
-      detail::require(plan != plans.end(), "run", '"' + run.name + '"',
-                      "one that " + options.plans.string() + " has");
-    });
+  for (const recorded_run& run : read_recorded_runs(runs, options.runs.string())) {
     const double ms = naming(options.plans.string() + ": run \"" + run.name + "\"", [&] {
-      return replay(plan->second, run.ranks_wait, fitted.cost).epoch_ms;
+      return replay(plans.at(run.name), run.ranks_wait, fitted.cost).epoch_ms;
     });
     out << csv_field(run.name) << ',' << general(ms, 7) << ',' << general(run.epoch_ms, 7) << '\n';
   }
