@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -79,6 +80,13 @@ TEST(TrainDitCommand, WritesMeasurementsPlansAndCurves) {
   for (const char* plan : {"equal tokens", "dual constraint", "equal time"}) {
     EXPECT_NE(losses.find(std::string("\n") + plan + ",0,"), std::string::npos) << plan;
   }
+  for (const std::string python : {"python3", "/usr/bin/python3"}) {
+    if (std::system((python + " -c 'import matplotlib' 2> /dev/null").c_str()) != 0) continue;
+    EXPECT_EQ(std::system((python + " '" PLOT "' '" + output.string() + "'").c_str()), 0);
+    EXPECT_TRUE(text_of(output / "train_dit.png").starts_with("\x89PNG"));
+    return;
+  }
+  std::puts("no Python has matplotlib: the picture was not drawn");
 }
 
 }  // namespace
