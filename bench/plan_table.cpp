@@ -60,9 +60,9 @@ void compare_on_mix(const std::string& data, const al::cost_model& cost) {
       "at "
       "302,400 tokens buckets take 8.6 to 10.6 s. With one micro-batch a step nothing evens that "
       "out; where ranks wait at each of several, rounds that hold two buckets wait for the longer. "
-      "At 75,600 tokens a micro-batch of the longest sample is the limit of memory, too, and equal "
-      "tokens can only be dealt better. The baseline's luck moves speedups by 0.3 % between "
-      "seeds.");
+      "At 75,600 tokens a sample of the longest fills a micro-batch, and where ranks wait at each, "
+      "equal tokens can only be dealt better. The baseline's luck moves speedups by some 0.3 % "
+      "between seeds.");
   using enum al::ranks_wait;
   const al::plan_options cases[] = {
       {.max_tokens = 302'400, .epoch = {.micro_batches = 1, .ranks_wait = every_step}},
