@@ -40,7 +40,7 @@ def draw_losses(axes, plans, rows):
 
 
 def draw_rank_times(axes, plans, steps):
-    """How far each rank's work in a step is from the slowest's."""
+    """How long ranks work in a step: spread means waiting."""
     shares = []
     for plan in plans:
         ranks = {}
