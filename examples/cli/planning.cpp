@@ -61,7 +61,8 @@ void add_planning_options(CLI::App& command, planning_options& options) {
   epoch_options& epoch = options.plan.epoch;
 
   CLI::Option* shapes = command.add_option(
-      "--shapes", options.shapes, "The corpus' shapes: frames, height, width and, if any, weight");
+      "--shapes", options.shapes,
+      "The corpus as shapes: frames, height, width and weight (else they are equal)");
   command.add_option("--samples", options.samples, "Samples of an epoch, shared out by weight")
       ->needs(shapes)
       ->check(up_to(std::int64_t{1} << 40))
@@ -92,7 +93,7 @@ void add_planning_options(CLI::App& command, planning_options& options) {
 
   CLI::Option* tokens =
       command.add_option("--max-tokens", options.plan.max_tokens, "Tokens of a micro-batch")
-          ->check(up_to(std::int64_t{1} << 40));
+          ->check(up_to(longest_sequence));
   CLI::Option* memory = command
                             .add_option("--memory", options.memory,
                                         "Instead of --max-tokens: the GPU's memory, as in 140GB")

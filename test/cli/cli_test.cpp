@@ -140,6 +140,30 @@ TEST_F(Plan, SaysWhatIsExtrapolated) {
   EXPECT_EQ(adaptiveload(common + "75600").out.find("* extrapolated"), std::string::npos);
 }
 
+TEST_F(Plan, IsDrawn) {
+  std::string python;
+  for (const std::string each : {"python3", "/usr/bin/python3"}) {
+    if (shell(each + " -c 'import matplotlib'").code == 0) python = each;
+  }
+  if (python.empty()) GTEST_SKIP() << "no Python with matplotlib";
+  const std::string plan = (folder / "plan.json").string();
+  const std::string picture = (folder / "plan.svg").string();
+  ASSERT_EQ(adaptiveload("plan" + wan_mix +
+                         " --max-tokens 302400 --ranks 20 --ranks-wait step --json " + plan)
+                .code,
+            0);
+  const std::string draw = python + " examples/cli/plot_plan.py ";
+  const result drawn = shell(draw + plan + " " + picture);
+  EXPECT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_NE(contents(picture).find("<svg"), std::string::npos);
+
+  const std::string other = file("other.json", "{}");
+  const result refused = shell(draw + other + " " + (folder / "other.svg").string());
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(lines_of(refused.err).size(), 1u) << refused.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "other.svg"));
+}
+
 TEST_F(Compare, SetsAllStrategiesSideBySide) {
   const std::string out = (folder / "compare.json").string();
   const result r = adaptiveload("compare" + wan_mix +
