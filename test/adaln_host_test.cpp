@@ -283,6 +283,7 @@ TEST(LayernormModulateOnHost, WritesNothingIfAnArgumentIsBad) {
   expect_backward([](auto& a) { a.scale.data = nullptr; }, "scale.data is null");
   expect_backward([](auto& a) { a.dy = nullptr; }, "dy is null");
   expect_backward([](auto& a) { a.dx = nullptr; }, "dx is null");
+  expect_backward([](auto& a) { a.dx = const_cast<double*>(a.x); }, "dx is x; allowed: ");
   expect_backward([](auto& a) { a.dscale.data = nullptr; }, "dscale.data is null");
   expect_backward([](auto& a) { a.dshift.data = nullptr; }, "dshift.data is null");
   expect_backward([](auto& a) { a.dscale.batch_stride = 3; },

@@ -383,6 +383,8 @@ TEST(AdaLnArguments, OfTheBackwardAreChecked) {
   expect([](auto& a) { a.dscale.data = nullptr; }, "dscale.data is null");
   expect([](auto& a) { a.dshift.data = nullptr; }, "dshift.data is null");
   expect([](auto& a) { a.dx = one_byte_on(a.dx); }, "dx is address ");
+  expect([](auto& a) { a.dx = const_cast<float*>(a.x); }, "dx is x; allowed: memory of its own");
+  expect([](auto& a) { a.dx = const_cast<float*>(a.dy); }, "dx is dy; allowed: memory of its own");
   expect([](auto& a) { a.dscale.data = one_byte_on(a.dscale.data); }, "dscale.data is address ");
   expect([](auto& a) { a.dscale.batch_stride = 7; },
          "dscale.batch_stride is 7; allowed: at least shape.features = 8 either way");

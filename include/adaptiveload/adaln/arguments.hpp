@@ -63,7 +63,7 @@ struct layernorm_modulate_backward_args {
   const statistic_t<X>* rstd = nullptr;  ///< [batch, tokens], saved by the forward
   modulation<M> scale;
   const Y* dy = nullptr;  ///< [batch, tokens, features]
-  X* dx = nullptr;        ///< [batch, tokens, features]; may be dy if X is Y
+  X* dx = nullptr;        ///< [batch, tokens, features]; neither in x's place nor in dy's
   modulation_gradient<statistic_t<X>> dscale;
   modulation_gradient<statistic_t<X>> dshift;
   void* scratch = nullptr;        ///< 16-byte aligned; unused on the host

@@ -78,6 +78,9 @@ void check_arguments(const layernorm_modulate_backward_args<X, M, Y>& args) {
   require_pointer(args.scale.data, "scale.data");
   require_pointer(args.dy, "dy");
   require_pointer(args.dx, "dx");
+  const void* const dx = args.dx;  // written while x and dy may be read again
+  if (dx == args.x) throw_invalid("dx", "x", "memory of its own");
+  if (dx == args.dy) throw_invalid("dx", "dy", "memory of its own");
 }
 
 }  // namespace adaptiveload::detail
