@@ -113,6 +113,11 @@ class epoch_plan {
     }
   }
 
+  /// The bucket that a micro-batch of this epoch is of.
+  [[nodiscard]] const bucket& bucket_of(const micro_batch& batch) const {
+    return order_.bucket_of(batch);
+  }
+
   /// The `i`-th sample of a micro-batch.
   [[nodiscard]] sample_ref sample(const micro_batch& batch, std::int64_t i) const {
     detail::require(i >= 0 && i < batch.samples, "i", i, "0 to the micro-batch's samples - 1");
