@@ -1,5 +1,3 @@
-#include "run_benchmarks.hpp"
-
 #include <benchmark/benchmark.h>
 #include <cuda_runtime.h>
 
@@ -7,6 +5,8 @@
 #include <exception>
 #include <fstream>
 #include <stdexcept>
+
+#include "run_benchmarks.hpp"
 
 namespace {
 
