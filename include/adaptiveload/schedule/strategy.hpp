@@ -1,6 +1,7 @@
 #pragma once
 
 #include <adaptiveload/schedule/bucket_plan.hpp>
+#include <adaptiveload/schedule/candidate_limits.hpp>
 #include <adaptiveload/schedule/corpus.hpp>
 #include <adaptiveload/schedule/epoch_options.hpp>
 #include <adaptiveload/schedule/load_report.hpp>
@@ -53,43 +54,6 @@ struct bucket_plan {
 
 namespace detail {
 
-/// Limits to try: those that just admit n samples of some bucket, n = 1, 2, ..., from the cost of
-/// the longest sample up. All of the longest bucket's, and a spread of the others'.
-template <class CostOf>
-std::vector<double> candidate_limits(std::span<const bucket> full, const CostOf& cost_of) {
-  constexpr std::size_t most = 48;
-  const auto single = [&](const bucket& b) { return cost_of(1, b.sequence_length); };
-  const bucket& longest =
-      *std::max_element(full.begin(), full.end(),
-                        [&](const bucket& a, const bucket& b) { return single(a) < single(b); });
-  const double least = single(longest);
-  const auto multiples = [&](const bucket& b) {
-    std::vector<double> limits;
-    const std::int64_t stride = (b.batch_size - 1) / static_cast<std::int64_t>(most) + 1;
-    for (std::int64_t n = b.batch_size; n >= 1; n -= stride) {
-      const double limit = cost_of(n, b.sequence_length);
-      if (limit >= least) limits.push_back(limit);
-    }
-    return limits;
-  };
-  const auto in_order = [](std::vector<double> limits) {
-    std::sort(limits.begin(), limits.end());
-    limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
-    return limits;
-  };
-  std::vector<double> others;
-  for (const bucket& b : full) {
-    const std::vector<double> each = multiples(b);
-    others.insert(others.end(), each.begin(), each.end());
-  }
-  others = in_order(others);
-  std::vector<double> limits = multiples(longest);
-  limits.push_back(least);
-  const std::size_t stride = others.size() / most + 1;
-  for (std::size_t i = 0; i < others.size(); i += stride) limits.push_back(others[i]);
-  return in_order(limits);
-}
-
 inline bool same_batches(const std::vector<bucket>& a, const std::vector<bucket>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const bucket& x, const bucket& y) { return x.batch_size == y.batch_size; });
@@ -117,10 +81,12 @@ class planner {
     require(options.max_compute >= 0, "max_compute", options.max_compute, "at least 0");
     require(options.target_ms >= 0, "target_ms", options.target_ms, "at least 0");
     for (std::size_t b = 0; b < full_.size(); ++b) {
-      const bool has_samples =
-          std::any_of(sources.begin(), sources.end(),
-                      [b](const sample_source& s) { return s.passes > 0 && s.counts[b] > 0; });
-      if (has_samples) in_use_.push_back(full_[b]);
+      double samples = 0;
+      for (const sample_source& s : sources) {
+        samples += s.passes * static_cast<double>(s.counts[b]);
+      }
+      samples_.push_back(samples);
+      if (samples > 0) in_use_.push_back(full_[b]);
     }
     baseline_ = {.limits = {.max_tokens = options.max_tokens},
                  .buckets = full_,
@@ -214,10 +180,12 @@ class planner {
     bucket_plan best;
     double best_score = std::numeric_limits<double>::infinity();
     std::vector<bucket> last;
-    for (const double limit : limits) {
-      bucket_plan plan = make_plan(limit);
+    for (auto limit = limits.rbegin(); limit != limits.rend(); ++limit) {
+      bucket_plan plan = make_plan(*limit);
       if (same_batches(plan.buckets, last)) continue;
       last = plan.buckets;
+      // Small batches make many steps, which would take long to simulate.
+      if (0.99 * least_epoch_ms(plan.buckets) > best_score) continue;
       const double its_score = score(plan.buckets);
       if (its_score >= best_score) continue;
       best_score = its_score;
@@ -284,6 +252,15 @@ class planner {
     return sizes;
   }
 
+  /// The epoch's time if no rank ever waited, but for the samples that do not fill a batch.
+  [[nodiscard]] double least_epoch_ms(const std::vector<bucket>& buckets) const {
+    double work_ms = 0;
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      work_ms += samples_[b] / static_cast<double>(buckets[b].batch_size) * buckets[b].step_ms;
+    }
+    return work_ms / static_cast<double>(options_.epoch.world_size);
+  }
+
   [[nodiscard]] double longest_single_ms() const {
     double longest = 0;
     for (const bucket& b : in_use_) longest = std::max(longest, b.single_ms);
@@ -314,10 +291,11 @@ class planner {
   std::span<const std::int64_t> lengths_;
   const Cost& cost_;
   plan_options options_;
-  std::vector<bucket> full_;    // as many tokens as memory holds
-  std::vector<bucket> in_use_;  // those of them that have samples
-  rehearsal search_;            // to compare batch sizes
-  rehearsal judge_;             // for what is reported: longer, and alike for every plan
+  std::vector<bucket> full_;     // as many tokens as memory holds
+  std::vector<bucket> in_use_;   // those of them that have samples
+  std::vector<double> samples_;  // of each bucket in an epoch
+  rehearsal search_;             // to compare batch sizes
+  rehearsal judge_;              // for what is reported: longer, and alike for every plan
   bucket_plan baseline_;
   bucket_plan dealt_;
 };
