@@ -44,8 +44,8 @@ struct unit_rows {
 /// ring of `stages` rows of x and dy is filled ahead. 72 KB of rows under way keep an H200's memory
 /// busy, more slow it down.
 struct one_pass_block {
-  int features, warps, units, stages;
-  std::size_t row_bytes;  ///< of x and dy
+  int features = 0, warps = 0, units = 0, stages = 0;
+  int row_bytes = 0;  ///< of x and dy
 
   __host__ __device__ int threads() const { return 32 * warps * units; }
   __host__ __device__ std::size_t vector_bytes() const {
@@ -57,7 +57,7 @@ struct one_pass_block {
     return vector_bytes() * (units > 1 ? 2 : 1);
   }
   __host__ __device__ std::size_t sums_offset() const {
-    return ring_offset() + static_cast<std::size_t>(units * stages) * row_bytes;
+    return ring_offset() + static_cast<std::size_t>(units * stages * row_bytes);
   }
   __host__ __device__ std::size_t barriers_offset() const {
     return sums_offset() + static_cast<std::size_t>(units * stages * warps) * 4 * sizeof(float);
@@ -80,32 +80,41 @@ __device__ inline void wait_for_all_groups_but(int groups) {
   }
 }
 
-inline constexpr int one_pass_threads = 384;  // leave each 168 registers
-/// How far the loop of the sums is unrolled: fully, but where 5 packs would need a register more.
+/// The largest block: leaves each thread 168 registers, or 255 for the sums of 8 packs.
 template <int Vectors>
-inline constexpr int one_pass_unroll = Vectors == 5 ? 3 : Vectors;
+inline constexpr int one_pass_threads = Vectors <= 5 ? 384 : 256;
 
 inline constexpr int one_pass_copy_stages = 4;  // of a ring that is not filled by bulk copies
 
 /// The sums of a sample that began in an earlier block go to `partial` [blocks, 2, features], for
 /// `backward_fold_blocks`; all others to dscale and dshift.
-template <class X, class M, class Y, int Width, int Vectors>
-__global__ void __launch_bounds__(one_pass_threads, 1)
+///
+/// `Warps`: as in `block`, or 0 where it isn't known at compile time.
+template <class X, class M, class Y, int Width, int Vectors, int Warps>
+__global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
     backward_one_pass(layernorm_modulate_backward_args<X, M, Y> args, row_deal deal,
                       one_pass_block block, float* partial, bool bulk) {
   const int features = block.features, tokens_apart = block.units;
-  const int team = device::warp_size * block.warps;
+  const int warps = Warps > 0 ? Warps : block.warps;
+  const int team = device::warp_size * warps;
   const int unit = static_cast<int>(threadIdx.x) / team;
   const int thread = static_cast<int>(threadIdx.x) % team;
   const std::int64_t tokens = args.shape.tokens;
   const std::int64_t first = deal.first(blockIdx.x);
   const int block_rows = static_cast<int>(deal.first(blockIdx.x + 1) - first);
 
-  const auto feature = [&](int v) { return (v * team + thread) * Width; };
-  // Only the last pack of a thread may lie beyond the row: no branches between the others.
-  const auto in_row = [&](int v) { return v + 1 < Vectors || feature(v) < features; };
+  // Only the last pack of a thread may lie beyond the row. Then it is the row's last one again, its
+  // sums and outputs left out: branches around the work on a pack would keep the work on others
+  // from starting.
+  const int beyond = ((Vectors - 1) * team + thread) * Width;
+  const bool last_in_row = beyond < features;
+  const auto feature = [&](int v) {
+    if (v + 1 == Vectors) return last_in_row ? beyond : features - Width;
+    return (v * team + thread) * Width;
+  };
+  const auto in_row = [&](int v) { return v + 1 < Vectors || last_in_row; };
   const auto sync_unit = [&] {
-    if (block.warps == 1) {
+    if (warps == 1) {
       device::sync_warp();
     } else {
       device::sync_named(1 + unit, team);
@@ -115,16 +124,13 @@ __global__ void __launch_bounds__(one_pass_threads, 1)
   std::byte* const shared = device::shared_memory();
   float* const multiplier = reinterpret_cast<float*>(shared);
   float* const unit_sums = multiplier + features;
-  std::byte* const ring = shared + block.ring_offset() +
-                          static_cast<std::size_t>(unit * block.stages) * block.row_bytes;
-  float* const row_sums = reinterpret_cast<float*>(shared + block.sums_offset()) +
-                          unit * block.stages * block.warps * 4;
+  std::byte* const ring = shared + block.ring_offset() + unit * block.stages * block.row_bytes;
+  float* const row_sums =
+      reinterpret_cast<float*>(shared + block.sums_offset()) + unit * block.stages * warps * 4;
   auto* const arrived =
       reinterpret_cast<device::transfer_barrier*>(shared + block.barriers_offset()) +
       unit * block.stages;
-  const auto x_of = [&](int stage) {
-    return reinterpret_cast<X*>(ring + static_cast<std::size_t>(stage) * block.row_bytes);
-  };
+  const auto x_of = [&](int stage) { return reinterpret_cast<X*>(ring + stage * block.row_bytes); };
   const auto dy_of = [&](int stage) { return reinterpret_cast<Y*>(x_of(stage) + features); };
 
   unit_rows ahead(0, tokens - first % tokens, block_rows, unit);
@@ -201,6 +207,7 @@ __global__ void __launch_bounds__(one_pass_threads, 1)
         device::wait_for_bytes(arrived + stage, parity);
       } else {
         wait_for_all_groups_but(block.stages - 2);
+        sync_unit();
       }
       const X* const x = x_of(stage);
       const Y* const dy = dy_of(stage);
@@ -208,46 +215,44 @@ __global__ void __launch_bounds__(one_pass_threads, 1)
       read_statistics(row + tokens_apart);
 
       float sum[4] = {};
-#pragma unroll(one_pass_unroll <Vectors>)
-      for (int v = 0; v < Vectors; ++v) {
-        if (in_row(v)) {
-          const auto x_v = load_pack<Width>(x + feature(v));
-          const auto dy_v = load_pack<Width>(dy + feature(v));
-          float m[Width];
-          read_multiplier(v, m);
 #pragma unroll
-          for (int k = 0; k < Width; ++k) {
-            const float difference = x_v[k] - mean, gradient = dy_v[k] * m[k];
-            sum[0] += difference;
-            sum[1] += gradient;
-            sum[2] = fmaf(gradient, difference, sum[2]);
-          }
+      for (int v = 0; v < Vectors; ++v) {
+        const auto x_v = load_pack<Width>(x + feature(v));
+        const auto dy_v = load_pack<Width>(dy + feature(v));
+        float m[Width], of_pack[3] = {};
+        read_multiplier(v, m);
+#pragma unroll
+        for (int k = 0; k < Width; ++k) {
+          const float difference = x_v[k] - mean, gradient = dy_v[k] * m[k];
+          of_pack[0] += difference;
+          of_pack[1] += gradient;
+          of_pack[2] = fmaf(gradient, difference, of_pack[2]);
         }
+#pragma unroll
+        for (int k = 0; k < 3; ++k) sum[k] += in_row(v) ? of_pack[k] : 0;
       }
-      sum_over_warps(sum, block.warps, thread / device::warp_size,
-                     row_sums + stage * block.warps * 4, sync_unit);
+      sum_over_warps(sum, warps, thread / device::warp_size, row_sums + stage * warps * 4,
+                     sync_unit);
       // Now all threads of the unit are done with the row before.
-      if (block.warps == 1) sync_unit();
+      if (warps == 1) sync_unit();
       fill(stage == 0 ? block.stages - 1 : stage - 1);
 
       const row_gradient result(mean, rstd, {{sum[0], sum[1], sum[2]}},
-                                static_cast<float>(features));
+                                1 / static_cast<float>(features));
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
-        if (in_row(v)) {
-          const auto x_v = load_pack<Width>(x + feature(v));
-          const auto dy_v = load_pack<Width>(dy + feature(v));
-          float m[Width], dx[Width];
-          read_multiplier(v, m);
+        const auto x_v = load_pack<Width>(x + feature(v));
+        const auto dy_v = load_pack<Width>(dy + feature(v));
+        float m[Width], dx[Width];
+        read_multiplier(v, m);
 #pragma unroll
-          for (int k = 0; k < Width; ++k) {
-            const float normal = result.normal(x_v[k]);
-            dscale[v][k] = fmaf(dy_v[k], normal, dscale[v][k]);
-            dshift[v][k] += dy_v[k];
-            dx[k] = result.dx(normal, dy_v[k] * m[k]);
-          }
-          store_pack(args.dx + (first + row) * features + feature(v), dx);
+        for (int k = 0; k < Width; ++k) {
+          const float normal = result.normal(x_v[k]);
+          dscale[v][k] = fmaf(dy_v[k], normal, dscale[v][k]);
+          dshift[v][k] += dy_v[k];
+          dx[k] = result.dx(normal, dy_v[k] * m[k]);
         }
+        if (in_row(v)) store_pack(args.dx + (first + row) * features + feature(v), dx);
       }
       if (++stage == block.stages) {
         stage = 0;

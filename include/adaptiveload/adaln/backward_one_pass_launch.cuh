@@ -16,26 +16,25 @@ inline std::size_t one_pass_scratch_bytes(const activation_shape& shape, int mul
          static_cast<std::size_t>(multiprocessors);
 }
 
-/// The block for a row of `accesses` accesses, 2 a thread and, from 6 warps on, 5, then 6; 0 units
+/// The block for a row of `accesses` accesses, 2 a thread and, from 6 warps on, 5, then 8; 0 units
 /// if it fits none.
 inline one_pass_block choose_one_pass_block(std::int64_t features, std::int64_t accesses,
-                                            std::size_t row_bytes, bool bulk,
+                                            int row_bytes, bool bulk,
                                             std::size_t max_shared_bytes) {
-  constexpr std::size_t bytes_under_way = 72 * 1024;
-  constexpr int max_warps = one_pass_threads / 32;
+  constexpr int bytes_under_way = 72 * 1024;
+  constexpr int max_warps = one_pass_threads<5> / 32;
+  if (accesses > 8 * one_pass_threads<8>) return {};
   std::int64_t warps = ceil_divide(accesses, 2 * 32);
   if (warps > 6) warps = ceil_divide(accesses, 5 * 32);
-  if (warps > max_warps) warps = ceil_divide(accesses, 6 * 32);
+  if (warps > max_warps) warps = one_pass_threads<8> / 32;
   one_pass_block block{.features = static_cast<int>(features),
-                       .warps = static_cast<int>(std::min<std::int64_t>(warps, max_warps + 1)),
+                       .warps = static_cast<int>(warps),
                        .units = 0,
                        .stages = 2,
                        .row_bytes = row_bytes};
   block.units = max_warps / block.warps;
-  if (block.units == 0) return block;
-  const std::size_t stages = bytes_under_way / (static_cast<std::size_t>(block.units) * row_bytes);
-  block.stages = static_cast<int>(std::clamp<std::size_t>(
-      stages, 2, static_cast<std::size_t>(bulk ? 8 : one_pass_copy_stages)));
+  block.stages =
+      std::clamp(bytes_under_way / (block.units * row_bytes), 2, bulk ? 8 : one_pass_copy_stages);
   while (block.units > 1 && block.shared_bytes() > max_shared_bytes) --block.units;
   if (block.shared_bytes() > max_shared_bytes) block.units = 0;
   return block;
@@ -54,36 +53,28 @@ bool launch_backward_one_pass(const layernorm_modulate_backward_args<X, M, Y>& a
                        bulk_copies_fit(args.dy, features);
   if (rows == 0 || rows >= std::int64_t{1} << 31 || !vectors) return false;
   const one_pass_block block = choose_one_pass_block(
-      features, features / width, static_cast<std::size_t>(features) * (sizeof(X) + sizeof(Y)),
-      bulk, properties.max_shared_bytes);
+      features, features / width, static_cast<int>(features * (sizeof(X) + sizeof(Y))), bulk,
+      properties.max_shared_bytes);
   if (block.units == 0) return false;
 
   const row_deal deal{rows, std::min({std::int64_t{properties.multiprocessors},
                                       ceil_divide(rows, block.units), max_blocks})};
   float* const partial = static_cast<float*>(args.scratch);
-  const auto run = [&](auto vectors_per_thread) {
+  const auto run = [&](auto packs, auto warps) {
     device::launch("layernorm_modulate_backward",
-                   backward_one_pass<X, M, Y, width, vectors_per_thread.value>, deal.blocks,
+                   backward_one_pass<X, M, Y, width, packs.value, warps.value>, deal.blocks,
                    dim3(static_cast<unsigned>(block.threads())), block.shared_bytes(), stream, args,
                    deal, block, partial, bulk);
   };
-  switch (ceil_divide(features / width, 32 * block.warps)) {
-    case 1:
-      run(constant<1>{});
-      break;
-    case 2:
-      run(constant<2>{});
-      break;
-    case 3:
-    case 4:
-      run(constant<4>{});
-      break;
-    case 5:
-      run(constant<5>{});
-      break;
-    default:
-      run(constant<6>{});
-      break;
+  if (features / width <= 32) {
+    run(constant<1>{}, constant<1>{});
+  } else if (features / width <= 6 * 64) {
+    with_constant<6>(block.warps, [&](auto warps) { run(constant<2>{}, warps); });
+  } else {
+    const auto packs = ceil_divide(features / width, 32 * block.warps);
+    if (packs == 4) run(constant<4>{}, constant<0>{});
+    if (packs == 5) run(constant<5>{}, constant<0>{});
+    if (packs > 5) run(constant<8>{}, constant<8>{});
   }
 
   const bool by_sample = args.shape.batch < deal.blocks;

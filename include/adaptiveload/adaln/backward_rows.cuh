@@ -10,12 +10,13 @@ namespace adaptiveload::detail {
 struct row_gradient {
   float mean, rstd, offset, constant, projection, rest;
 
-  __device__ row_gradient(float saved_mean, float saved_rstd, const sums<3>& sum, float features)
+  /// `weight`: 1 / features.
+  __device__ row_gradient(float saved_mean, float saved_rstd, const sums<3>& sum, float weight)
       : mean(saved_mean), rstd(saved_rstd) {
-    rest = sum.value[0] / features;
+    rest = sum.value[0] * weight;
     offset = -rest * rstd;
-    constant = -rstd * sum.value[1] / features;
-    projection = -rstd * rstd * (sum.value[2] - rest * sum.value[1]) / features;
+    constant = -rstd * weight * sum.value[1];
+    projection = -rstd * rstd * weight * (sum.value[2] - rest * sum.value[1]);
   }
 
   __device__ float normal(float x) const { return fmaf(x - mean, rstd, offset); }

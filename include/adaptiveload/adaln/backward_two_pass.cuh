@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(512)
   }
   sum = team_reduce<Team>(sum, plus{}, reinterpret_cast<sums<3>*>(device::shared_memory()));
   if (!active) return;
-  const row_gradient result(mean, rstd, sum, static_cast<float>(features));
+  const row_gradient result(mean, rstd, sum, 1 / static_cast<float>(features));
 #pragma unroll
   for (int v = 0; v < Vectors; ++v) {
     if (feature(v) < features) {
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(512)
       }
     }
     const row_gradient result(mean, args.rstd[row], block_reduce(sum, plus{}, storage),
-                              static_cast<float>(features));
+                              1 / static_cast<float>(features));
     for (std::int64_t i = start; i < features; i += step) {
       const auto x_i = load_pack<Width>(x + i);
       const auto dy_i = load_pack<Width>(dy + i);

@@ -13,15 +13,17 @@ namespace adaptiveload::detail {
 /// most D / k-fold (Cauchy-Schwarz), so nothing cancels; and a mean large against the deviation
 /// keeps all its digits as pivot + rest, which one float does not.
 struct row_statistics {
-  float pivot, rest, rstd;
+  float pivot, rest, rstd, offset;
 
-  __device__ row_statistics(float origin, float sum, float squares, float features, float epsilon)
-      : pivot(origin), rest(sum / features) {
-    rstd = rsqrtf(fmaxf(squares / features - rest * rest, 0) + epsilon);
+  /// `weight`: 1 / features.
+  __device__ row_statistics(float origin, float sum, float squares, float weight, float epsilon)
+      : pivot(origin), rest(sum * weight) {
+    rstd = rsqrtf(fmaxf(fmaf(squares, weight, -rest * rest), 0) + epsilon);
+    offset = -rest * rstd;
   }
 
   __device__ float mean() const { return pivot + rest; }
-  __device__ float normal(float x) const { return ((x - pivot) - rest) * rstd; }
+  __device__ float normal(float x) const { return fmaf(x - pivot, rstd, offset); }
 };
 
 template <class X, class M, class Y>
@@ -84,7 +86,8 @@ template <class X, class M, class Y, int Team, int Width, int Vectors>
 __global__ void __launch_bounds__(forward_threads<Vectors>, forward_blocks<Vectors>)
     forward_tiles(layernorm_modulate_args<X, M, Y> args, bool bulk) {
   constexpr int Rows = forward_rows<Team, Vectors>;
-  const team_position<Team> position;
+  const team_position<is_part_of_warp<Team> ? Team : block_team> position;
+  const int team_size = Team == block_team ? position.size : Team;
   const int features = static_cast<int>(args.shape.features);
   const int tile_rows = Rows * position.teams;
   const std::int64_t start = blockIdx.x * std::int64_t{tile_rows};
@@ -93,7 +96,7 @@ __global__ void __launch_bounds__(forward_threads<Vectors>, forward_blocks<Vecto
 
   X* const tile = reinterpret_cast<X*>(device::shared_memory());
   float* const storage = reinterpret_cast<float*>(tile + tile_rows * features);
-  const int warps = static_cast<int>(blockDim.x) / device::warp_size;
+  const int warps = position.teams * team_size / device::warp_size;
   auto* const arrived = reinterpret_cast<device::transfer_barrier*>(storage + 2 * Rows * warps);
   copy_to_shared(tile, args.x + start * features, count * features, arrived, bulk);
 
@@ -103,47 +106,52 @@ __global__ void __launch_bounds__(forward_threads<Vectors>, forward_blocks<Vecto
   const int mine = count - unbounded < Rows ? count - unbounded : Rows;
   row_position place(start + first, args.shape.tokens);
 
-  const auto feature = [&](int v) { return (v * position.size + position.thread) * Width; };
-  // Only the last pack of a thread may lie beyond the row: no branches between the others.
-  const auto in_row = [&](int v) { return v + 1 < Vectors || feature(v) < features; };
+  // Only the last pack of a thread may lie beyond the row. Then it is the row's last one again, its
+  // sums and outputs left out: branches around the work on a pack would keep the work on others
+  // from starting.
+  const int beyond = ((Vectors - 1) * team_size + position.thread) * Width;
+  const bool last_in_row = beyond < features;
+  const auto feature = [&](int v) {
+    if (v + 1 == Vectors) return last_in_row ? beyond : features - Width;
+    return (v * team_size + position.thread) * Width;
+  };
   pack<M, Width> scale[Vectors], shift[Vectors];
   const auto read_modulation = [&] {
     const M* const scale_row = args.scale.data + place.sample * args.scale.batch_stride;
     const M* const shift_row = args.shift.data + place.sample * args.shift.batch_stride;
 #pragma unroll
     for (int v = 0; v < Vectors; ++v) {
-      if (in_row(v)) {
-        scale[v] = load_pack<Width>(scale_row + feature(v));
-        shift[v] = load_pack<Width>(shift_row + feature(v));
-      }
+      scale[v] = load_pack<Width>(scale_row + feature(v));
+      shift[v] = load_pack<Width>(shift_row + feature(v));
     }
   };
   read_modulation();
   wait_for_copy(arrived, bulk);
 
-  pack<X, Width> x[Rows][Vectors];
+  const auto x_row = [&](int r) { return tile + (r < mine ? first + r : first) * features; };
   float pivot[Rows], sum[2 * Rows] = {};
 #pragma unroll
   for (int r = 0; r < Rows; ++r) {
-    const X* const x_row = tile + (r < mine ? first + r : first) * features;
-    const auto beginning = load_pack<Width>(x_row);
+    const auto beginning = load_pack<Width>(x_row(r));
     pivot[r] = 0;
 #pragma unroll
     for (int k = 0; k < Width; ++k) pivot[r] += beginning[k] * (1.f / Width);
 #pragma unroll
     for (int v = 0; v < Vectors; ++v) {
-      if (in_row(v)) {
-        x[r][v] = load_pack<Width>(x_row + feature(v));
+      const auto x = load_pack<Width>(x_row(r) + feature(v));
+      float of_pack = 0, squares = 0;
 #pragma unroll
-        for (int k = 0; k < Width; ++k) {
-          const float deviation = x[r][v][k] - pivot[r];
-          sum[2 * r] += deviation;
-          sum[2 * r + 1] = fmaf(deviation, deviation, sum[2 * r + 1]);
-        }
+      for (int k = 0; k < Width; ++k) {
+        const float deviation = x[k] - pivot[r];
+        of_pack += deviation;
+        squares = fmaf(deviation, deviation, squares);
       }
+      const bool counts = v + 1 < Vectors || last_in_row;
+      sum[2 * r] += counts ? of_pack : 0;
+      sum[2 * r + 1] += counts ? squares : 0;
     }
   }
-  if constexpr (Team == block_team) {
+  if constexpr (!is_part_of_warp<Team>) {
     sum_over_warps(sum, warps, static_cast<int>(threadIdx.x) / device::warp_size, storage,
                    [] { device::sync_block(); });
   } else {
@@ -155,21 +163,23 @@ __global__ void __launch_bounds__(forward_threads<Vectors>, forward_blocks<Vecto
   for (int r = 0; r < Rows; ++r) {
     if (r >= mine) break;
     if (r > 0) {
-      place.advance(1, args.shape.tokens);
+      place.advance_one(args.shape.tokens);
       if (place.token == 0) read_modulation();
     }
     const row_statistics statistics(pivot[r], sum[2 * r], sum[2 * r + 1],
-                                    static_cast<float>(features), static_cast<float>(args.epsilon));
+                                    1 / static_cast<float>(features),
+                                    static_cast<float>(args.epsilon));
     const std::int64_t row = start + first + r;
     if (position.thread == 0) save_statistics(args, row, statistics);
 #pragma unroll
     for (int v = 0; v < Vectors; ++v) {
-      if (in_row(v)) {
-        float y[Width];
+      const auto x = load_pack<Width>(x_row(r) + feature(v));
+      float y[Width];
 #pragma unroll
-        for (int k = 0; k < Width; ++k) {
-          y[k] = fmaf(statistics.normal(x[r][v][k]), 1 + scale[v][k], shift[v][k]);
-        }
+      for (int k = 0; k < Width; ++k) {
+        y[k] = fmaf(statistics.normal(x[k]), 1 + scale[v][k], shift[v][k]);
+      }
+      if (v + 1 < Vectors || last_in_row) {
         store_pack<reuse::late>(args.y + row * features + feature(v), y);
       }
     }
@@ -209,7 +219,8 @@ __global__ void __launch_bounds__(512) forward_streamed(layernorm_modulate_args<
       }
     }
     sum = block_reduce(sum, plus{}, storage);
-    const row_statistics statistics(pivot, sum.value[0], sum.value[1], static_cast<float>(features),
+    const row_statistics statistics(pivot, sum.value[0], sum.value[1],
+                                    1 / static_cast<float>(features),
                                     static_cast<float>(args.epsilon));
 
     for (std::int64_t i = start; i < features; i += step) {

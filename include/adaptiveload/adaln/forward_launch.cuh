@@ -24,8 +24,19 @@ bool with_forward_team(std::int64_t features, F f) {
   if (warps > 12) warps = ceil_divide(accesses, 6 * 32);
   if (warps > 12) return false;
   const int threads = 32 * static_cast<int>(warps);
-  with_constant<6>(ceil_divide(accesses, threads),
-                   [&](auto vectors) { f(constant<block_team>{}, vectors, threads); });
+  const auto run = [&](auto team) {
+    with_constant<6>(ceil_divide(accesses, threads), [&](auto vectors) {
+      if constexpr ((team.value == block_team) == (vectors.value > 3) &&
+                    (team.value <= 32 || vectors.value * team.value > 3 * (team.value - 32))) {
+        f(team, vectors, threads);
+      }
+    });
+  };
+  if (accesses <= 4 * 3 * 32) {
+    with_constant<4>(warps, [&](auto w) { run(constant<32 * w.value>{}); });
+  } else {
+    run(constant<block_team>{});
+  }
   return true;
 }
 
@@ -41,8 +52,7 @@ void launch_forward(const layernorm_modulate_args<X, M, Y>& args, cudaStream_t s
                        bulk_copies_fit(args.x, features) && rows <= max_blocks;
 
   const auto in_tiles = [&](auto team, auto vectors_per_thread, int threads) {
-    constexpr bool block = team.value == block_team;
-    const int teams = block ? 1 : threads / std::max(team.value, 1);
+    const int teams = is_part_of_warp<team.value> ? threads / std::max(team.value, 1) : 1;
     const int tile_rows = forward_rows<team.value, vectors_per_thread.value> * teams;
     const std::size_t shared =
         static_cast<std::size_t>(tile_rows * features) * sizeof(X) +

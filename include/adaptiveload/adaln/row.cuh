@@ -12,6 +12,10 @@ namespace adaptiveload::detail {
 /// Stands for "the whole block" where a team's size is a template argument.
 inline constexpr int block_team = 0;
 
+/// Of `forward_tiles`, whose teams of whole warps are blocks.
+template <int Team>
+inline constexpr bool is_part_of_warp = Team != block_team&& Team < device::warp_size;
+
 /// Elements that one 16-byte access of the widest of the types moves.
 template <class... T>
 inline constexpr int vector_width = 16 / static_cast<int>(std::max({sizeof(T)...}));
@@ -30,20 +34,23 @@ struct team_position {
   }
 };
 
-/// Sample and token of a row, kept while stepping down the rows: a division only where a sample
-/// ends.
+/// Sample and token of a row.
 struct row_position {
   std::int64_t sample, token;
 
-  __device__ row_position(std::int64_t row, std::int64_t tokens)
-      : sample(row / tokens), token(row % tokens) {}
-
-  __device__ void advance(std::int64_t rows, std::int64_t tokens) {
-    token += rows;
-    if (token >= tokens) {
-      sample += token / tokens;
-      token %= tokens;
+  __device__ row_position(std::int64_t row, std::int64_t tokens) {
+    if ((row | tokens) >> 32 == 0) {  // a division of half the width takes a fifth of the time
+      sample = static_cast<std::uint32_t>(row) / static_cast<std::uint32_t>(tokens);
+    } else {
+      sample = row / tokens;
     }
+    token = row - sample * tokens;
+  }
+
+  __device__ void advance_one(std::int64_t tokens) {
+    if (++token < tokens) return;
+    ++sample;
+    token = 0;
   }
 };
 
