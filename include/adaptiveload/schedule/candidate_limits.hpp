@@ -4,13 +4,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
 namespace adaptiveload::detail {
 
-/// Limits to try: those that just admit n samples of some bucket, n = 1, 2, ..., from the cost of
-/// the longest sample up. All of the longest bucket's, and a spread of the others'.
+/// Limits to try, the largest first: those that just admit n samples of some bucket, n = 1, 2, ...,
+/// from the cost of the longest sample up. All of the longest bucket's, and a spread of the
+/// others'.
 template <class CostOf>
 std::vector<double> candidate_limits(std::span<const bucket> full, const CostOf& cost_of) {
   constexpr std::size_t most = 48;
@@ -29,7 +31,7 @@ std::vector<double> candidate_limits(std::span<const bucket> full, const CostOf&
     return limits;
   };
   const auto in_order = [](std::vector<double> limits) {
-    std::sort(limits.begin(), limits.end());
+    std::sort(limits.begin(), limits.end(), std::greater<>());
     limits.erase(std::unique(limits.begin(), limits.end()), limits.end());
     return limits;
   };

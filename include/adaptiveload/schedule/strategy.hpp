@@ -180,8 +180,8 @@ class planner {
     bucket_plan best;
     double best_score = std::numeric_limits<double>::infinity();
     std::vector<bucket> last;
-    for (auto limit = limits.rbegin(); limit != limits.rend(); ++limit) {
-      bucket_plan plan = make_plan(*limit);
+    for (const double limit : limits) {
+      bucket_plan plan = make_plan(limit);
       if (same_batches(plan.buckets, last)) continue;
       last = plan.buckets;
       // Small batches make many steps, which would take long to simulate.
