@@ -1,10 +1,8 @@
 #include <adaptiveload/schedule.hpp>
-#include <array>
 #include <cstddef>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>

@@ -163,11 +163,15 @@ void add_fit(CLI::App& app) {
   command
       .add_option("MEASUREMENTS", options->measurements,
                   "Measured steps: batch_size, sequence_length (tokens of a sample), step_ms")
-      ->required();
-  command.add_option("--predict", options->predict,
-                     "Steps to predict: batch_size, sequence_length; prints the predictions as "
-                     "CSV, and nothing else");
-  command.add_option("--json", options->json, "File for the fit, and the predictions, as JSON");
+      ->required()
+      ->type_name("FILE");
+  command
+      .add_option("--predict", options->predict,
+                  "Steps to predict: batch_size, sequence_length; prints the predictions as "
+                  "CSV, and nothing else")
+      ->type_name("FILE");
+  command.add_option("--json", options->json, "File for the fit, and the predictions, as JSON")
+      ->type_name("FILE");
   command.footer(
       "Example:\n"
       "  adaptiveload fit data/wan2.1_1.3b_h200_steps.csv --predict "

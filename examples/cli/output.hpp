@@ -21,12 +21,12 @@ inline void write_file(std::filesystem::path path, const std::string& text) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) fail("is a directory");
-  fs::path written = path;
+  fs::path written = path;  // A pipe or a device is no file to be replaced.
   if (!fs::exists(status) || fs::is_regular_file(status)) {
     if (fs::exists(status)) path = fs::canonical(path);  // what a link names, not the link
     written = path;
     written += "." + std::to_string(::getpid()) + ".partial";
-  }  // A pipe or a device is no file to be replaced.
+  }
   errno = 0;
   std::ofstream out(written, std::ios::binary);
   const bool opened = out.is_open();

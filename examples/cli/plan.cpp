@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <iostream>
 #include <memory>
-#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -111,13 +111,19 @@ void add_plan(CLI::App& app) {
   CLI::App& command =
       *app.add_subcommand("plan", "Gives every bucket a batch size, so that ranks finish together");
   add_planning_options(command, *options);
-  const auto by_name = [options](const std::string& name) {
-    std::string words = name;
-    std::replace(words.begin(), words.end(), '-', ' ');
-    options->plan.strategy = named<strategy>(words);
+  const auto by_name = [options](std::string name) {
+    const auto is_dash = [](char c) { return c == '-' || c == '_'; };
+    std::replace_if(name.begin(), name.end(), is_dash, ' ');
+    try {
+      options->plan.strategy = named<strategy>(name);
+    } catch (const std::invalid_argument& error) {
+      throw CLI::ValidationError("--strategy", error.what());
+    }
   };
-  command.add_option_function<std::string>("--strategy", by_name, "How batch sizes are chosen")
-      ->check(CLI::IsMember({"equal-tokens", "dual-constraint", "equal-time"}))
+  command
+      .add_option_function<std::string>("--strategy", by_name,
+                                        "equal-tokens, dual-constraint or equal-time")
+      ->type_name("NAME")
       ->default_str("equal-time");
   command.footer(
       "Example:\n"

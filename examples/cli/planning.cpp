@@ -60,9 +60,12 @@ void add_planning_options(CLI::App& command, planning_options& options) {
   const auto up_to = [](std::int64_t most) { return CLI::Range(least, most); };
   epoch_options& epoch = options.plan.epoch;
 
-  CLI::Option* shapes = command.add_option(
-      "--shapes", options.shapes,
-      "The corpus as shapes: frames, height, width and weight (else they are equal)");
+  CLI::Option* shapes =
+      command
+          .add_option(
+              "--shapes", options.shapes,
+              "The corpus as shapes: frames, height, width and weight (else they are equal)")
+          ->type_name("FILE");
   command.add_option("--samples", options.samples, "Samples of an epoch, shared out by weight")
       ->needs(shapes)
       ->check(up_to(std::int64_t{1} << 40))
@@ -71,12 +74,14 @@ void add_planning_options(CLI::App& command, planning_options& options) {
       command
           .add_option("--manifest", options.manifest,
                       "Instead of --shapes: the samples, one a row: frames, height, width")
-          ->excludes(shapes);
+          ->excludes(shapes)
+          ->type_name("FILE");
   CLI::Option* buckets = command
                              .add_option("--buckets", options.buckets,
                                          "Shapes that the manifest's samples are cut to, each to "
                                          "the nearest that is not larger")
-                             ->needs(manifest);
+                             ->needs(manifest)
+                             ->type_name("FILE");
   command.add_option("--unfit", options.unfit, "What a sample is that fits no bucket")
       ->needs(buckets)
       ->check(CLI::IsMember({"error", "remainder"}))
@@ -89,7 +94,8 @@ void add_planning_options(CLI::App& command, planning_options& options) {
       .add_option("--measurements", options.measurements,
                   "Measured steps: batch_size, sequence_length, step_ms and, for --memory, "
                   "peak_memory_bytes")
-      ->required();
+      ->required()
+      ->type_name("FILE");
 
   CLI::Option* tokens =
       command.add_option("--max-tokens", options.plan.max_tokens, "Tokens of a micro-batch")
@@ -124,7 +130,7 @@ void add_planning_options(CLI::App& command, planning_options& options) {
                   "p of the dual constraint, B S^p <= a limit that is chosen")
       ->check(CLI::Range(0.0, 3.0))
       ->capture_default_str();
-  command.add_option("--json", options.json, "File for the result as JSON");
+  command.add_option("--json", options.json, "File for the result as JSON")->type_name("FILE");
 }
 
 planning_problem read_problem(const planning_options& options) {

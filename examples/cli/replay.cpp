@@ -61,15 +61,18 @@ void add_replay(CLI::App& app) {
   command
       .add_option("--plans", options->plans,
                   "What ranks ran: run, step, rank, position, batch_size, sequence_length")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command
       .add_option("--runs", options->runs,
                   "What it took: run, ranks_wait (every step, every micro-batch), epoch_ms")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command
       .add_option("--measurements", options->measurements,
                   "Measured steps: batch_size, sequence_length, step_ms")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   command.footer(
       "Example:\n"
       "  adaptiveload replay --plans data/fsdp2_2xh200_plans.csv \\\n"

@@ -140,6 +140,15 @@ TEST_F(Plan, SaysWhatIsExtrapolated) {
   EXPECT_EQ(adaptiveload(common + "75600").out.find("* extrapolated"), std::string::npos);
 }
 
+TEST_F(Plan, IsByTheStrategyNamed) {
+  for (const std::string name : {"equal-tokens", "equal_tokens", "'equal tokens'"}) {
+    const result r = adaptiveload(
+        "plan" + wan_mix + " --max-tokens 302400 --ranks 8 --ranks-wait step --strategy " + name);
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_NE(r.out.find("\nequal tokens: "), std::string::npos) << r.out;
+  }
+}
+
 TEST_F(Plan, IsDrawn) {
   std::string python;
   for (const std::string each : {"python3", "/usr/bin/python3"}) {
