@@ -100,7 +100,8 @@ TEST_P(AdaLnOfWidth, IsAccurate) {
 
 TEST_P(AdaLn, TakesAnyWidth) {
   for (const std::int64_t features :
-       {2, 3, 8, 15, 16, 24, 56, 65, 72, 120, 136, 248, 256, 257, 264, 520, 1000, 1032, 2056}) {
+       {2,   3,   8,   15,  16,   24,   56,   65,   72,   120,  136,   248,  256,
+        257, 264, 480, 520, 1000, 1032, 1600, 2000, 2056, 4000, 20480, 32768}) {
     expect_accurate(GetParam(), {2, 3, features});
   }
 }

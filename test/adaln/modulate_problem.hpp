@@ -182,9 +182,10 @@ class modulate_problem : public problem {
         y_part.add(y_.host.data() + at, exact.y.data() + r * features, features);
         mean_part.add(mean_.host.data() + row, &exact.mean[k], 1, 1 / exact.rstd[k]);
         rstd_part.add(rstd_.host.data() + row, &exact.rstd[k], 1);
-        // Of one or two features, dx is 0: what is left of terms that cancel.
+        // dx is what is left of terms that cancel in two directions: 0 of one or two features, and
+        // by chance little of a few.
         dx_part.add(dx_.host.data() + at, exact.dx.data() + r * features, features,
-                    features < 3 ? exact.rstd[k] : 0);
+                    features < 8 ? exact.rstd[k] : 0);
       }
       const std::lock_guard guard(lock);
       y.add(y_part);
