@@ -13,7 +13,7 @@ import sys
 # In the order of the figure's bars: name in the results, name for people, colour.
 CONTENDERS = [
     ("adaptiveload", "AdaptiveLoad", "#1b6ca8"),
-    ("no_bulk_copies", "AdaptiveLoad before 9.0", "#4f94c4"),
+    ("no_bulk_copies", "AdaptiveLoad, no bulk copies", "#4f94c4"),
     ("torch_compile", "torch.compile", "#e08e45"),
     ("cudnn", "cuDNN", "#76b041"),
     ("two_pass", "two-pass backward", "#8fb8d8"),
