@@ -3,6 +3,7 @@
 #include <adaptiveload/schedule/epoch_plan.hpp>
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <vector>
 
@@ -125,6 +126,25 @@ TEST(EpochPlan, APositionOfAnotherPlanIsRefused) {
   al::epoch_position odd = plan.start();
   odd.steps_done = 3;
   refuses(odd);
+}
+
+TEST(EpochPlan, ADamagedPositionIsRefused) {
+  const auto plan = al::plan_epoch(buckets, counts, {.world_size = 4, .lookahead = 8});
+  const al::epoch_position saved = plan.step(0).next;
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const auto field : {&al::epoch_position::micro_batches, &al::epoch_position::window,
+                           &al::epoch_position::window_steps, &al::epoch_position::steps_done,
+                           &al::epoch_position::world_size, &al::epoch_position::redealt}) {
+    for (const std::int64_t value : {least, least + 1, std::int64_t{-1}, most - 1, most}) {
+      al::epoch_position damaged = saved;
+      damaged.*field = value;
+      for (const std::int64_t ranks : {4, 3}) {
+        const auto resumed = al::plan_epoch(buckets, counts, {.world_size = ranks, .lookahead = 8});
+        EXPECT_THROW((void)resumed.step(damaged), std::invalid_argument) << value;
+      }
+    }
+  }
 }
 
 TEST(EpochPlan, BadArgumentsAreNamed) {

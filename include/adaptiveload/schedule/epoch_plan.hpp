@@ -147,13 +147,15 @@ class epoch_plan {
     detail::require(at.fingerprint == start_.fingerprint && at.epoch == start_.epoch,
                     "position's fingerprint", at.fingerprint,
                     "the one of this epoch's plan, samples and seed");
+    const bool begun = at.micro_batches >= 0 && !finished(at);
     const bool between = at.window == 0 && at.steps_done == 0 && at.redealt == 0;
-    const bool within = at.window >= 1 && at.window <= micro_batches() - at.micro_batches &&
-                        at.world_size >= 1 && at.steps_done >= 1 &&
+    const bool within = begun && at.window >= 1 &&
+                        at.window <= micro_batches() - at.micro_batches && at.world_size >= 1 &&
+                        at.world_size <= at.window && at.steps_done >= 1 &&
                         at.steps_done < at.window_steps && at.redealt >= 0 &&
                         at.window_steps <= ceiling(at.window, at.world_size);
-    detail::require(at.micro_batches >= 0 && !finished(at) && (between || within), "position",
-                    at.micro_batches, "one that this epoch gave, before its end");
+    detail::require(begun && (between || within), "position", at.micro_batches,
+                    "one that this epoch gave, before its end");
   }
 
   /// How many of `available` micro-batches fill `steps`, round by round of the ranks.
