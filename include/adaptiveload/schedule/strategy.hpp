@@ -227,7 +227,7 @@ class planner {
       }
     }
     if (moved == 0) return;
-    plan.reason += ", then " + std::to_string(moved) + " moves of single buckets";
+    plan.reason += ", then moves of single buckets: " + std::to_string(moved);
     plan.target_ms = 0;
     for (const bucket& b : plan.buckets) {
       if (b.batch_size > 1) plan.target_ms = std::max(plan.target_ms, b.step_ms);
