@@ -78,7 +78,7 @@ void compare(const planning_options& options) {
 void add_compare(CLI::App& app) {
   const auto options = std::make_shared<planning_options>();
   CLI::App& command = *app.add_subcommand("compare", "Plans by every strategy, side by side");
-  add_planning_options(command, *options);
+  add_planning_options(command, *options, "As of plan, and passed over: all are compared");
   command.footer(
       "Example:\n"
       "  adaptiveload compare --shapes data/wan_mix.csv \\\n"

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <adaptiveload/schedule.hpp>
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -113,8 +114,13 @@ inline corpus read_samples(const std::filesystem::path& file, const token_count&
 inline corpus read_samples(const std::filesystem::path& file, corpus buckets, unfit_samples unfit) {
   sample_counter counter(shape_buckets(buckets.shapes), unfit);
   read_manifest(file, [&counter](const video_shape& s) { counter.add(s); });
-  buckets.samples = counter.counts().counts;
-  buckets.remainder = counter.counts().remainder;
+  const bucket_counts& counted = counter.counts();
+  const std::string fit = counted.remainder > 0 ? "a sample that fits a bucket" : "a row";
+  detail::require(std::any_of(counted.counts.begin(), counted.counts.end(),
+                              [](std::int64_t count) { return count > 0; }),
+                  file.string(), "without " + fit, "at least one");
+  buckets.samples = counted.counts;
+  buckets.remainder = counted.remainder;
   return buckets;
 }
 

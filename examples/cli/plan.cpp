@@ -1,9 +1,7 @@
 #include <adaptiveload/schedule.hpp>
-#include <algorithm>
 #include <cstddef>
 #include <iostream>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -110,21 +108,7 @@ void add_plan(CLI::App& app) {
   const auto options = std::make_shared<planning_options>();
   CLI::App& command =
       *app.add_subcommand("plan", "Gives every bucket a batch size, so that ranks finish together");
-  add_planning_options(command, *options);
-  const auto by_name = [options](std::string name) {
-    const auto is_dash = [](char c) { return c == '-' || c == '_'; };
-    std::replace_if(name.begin(), name.end(), is_dash, ' ');
-    try {
-      options->plan.strategy = named<strategy>(name);
-    } catch (const std::invalid_argument& error) {
-      throw CLI::ValidationError("--strategy", error.what());
-    }
-  };
-  command
-      .add_option_function<std::string>("--strategy", by_name,
-                                        "equal-tokens, dual-constraint or equal-time")
-      ->type_name("NAME")
-      ->default_str("equal-time");
+  add_planning_options(command, *options, "equal-tokens, dual-constraint or equal-time");
   command.footer(
       "Example:\n"
       "  adaptiveload plan --shapes data/wan_mix.csv \\\n"

@@ -1,12 +1,14 @@
 #include "planning.hpp"
 
 #include <adaptiveload/schedule.hpp>
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <numeric>
 #include <ostream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -55,7 +57,8 @@ corpus read_corpus(const planning_options& options, const token_count& tokens) {
 
 }  // namespace
 
-void add_planning_options(CLI::App& command, planning_options& options) {
+void add_planning_options(CLI::App& command, planning_options& options,
+                          const std::string& about_strategy) {
   constexpr std::int64_t least = 1;
   const auto up_to = [](std::int64_t most) { return CLI::Range(least, most); };
   epoch_options& epoch = options.plan.epoch;
@@ -130,6 +133,18 @@ void add_planning_options(CLI::App& command, planning_options& options) {
                   "p of the dual constraint, B S^p <= a limit that is chosen")
       ->check(CLI::Range(0.0, 3.0))
       ->capture_default_str();
+  const auto by_name = [&options](std::string name) {
+    const auto is_dash = [](char c) { return c == '-' || c == '_'; };
+    std::replace_if(name.begin(), name.end(), is_dash, ' ');
+    try {
+      options.plan.strategy = named<strategy>(name);
+    } catch (const std::invalid_argument& error) {
+      throw CLI::ValidationError("--strategy", error.what());
+    }
+  };
+  command.add_option_function<std::string>("--strategy", by_name, about_strategy)
+      ->type_name("NAME")
+      ->default_str("equal-time");
   command.add_option("--json", options.json, "File for the result as JSON")->type_name("FILE");
 }
 

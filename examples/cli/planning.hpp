@@ -36,7 +36,9 @@ struct planning_problem {
   plan_options options;
 };
 
-void add_planning_options(CLI::App& command, planning_options& options);
+/// The options of `plan` and `compare`; `about_strategy` says what --strategy does.
+void add_planning_options(CLI::App& command, planning_options& options,
+                          const std::string& about_strategy);
 
 /// The corpus beside a plan that was made for it.
 corpus_plan with_corpus(bucket_plan plan, const planning_problem& problem);

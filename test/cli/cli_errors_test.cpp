@@ -100,6 +100,14 @@ TEST_F(Errors, OfAManifestNameFileAndLine) {
              "manifest.csv:3:7: width is \"x\"");
   plan_fails({no_shapes, manifest("frames,height,width\n1,512,512\n1,512,8\n")},
              "manifest.csv:3:1: width is 8");
+  const std::pair<std::string, std::string> wan_buckets{"--buckets", "data/wan_mix.csv"};
+  plan_fails({no_shapes, manifest("frames,height,width\n"), wan_buckets},
+             "manifest.csv is without a row");
+  plan_fails({no_shapes,
+              manifest("frames,height,width\n1,64,64\n"),
+              wan_buckets,
+              {"--unfit", "remainder"}},
+             "manifest.csv is without a sample that fits a bucket");
   std::string many = "frames,height,width\n";
   for (int i = 1; i <= 4097; ++i) many += "1,16," + std::to_string(16 * i) + "\n";
   plan_fails({no_shapes, manifest(many)}, "manifest.csv:4098:1: different shapes is 4097");

@@ -197,6 +197,15 @@ TEST_F(Compare, SetsAllStrategiesSideBySide) {
   EXPECT_LE(all.back().at("bubble"), 0.022);
 }
 
+TEST_F(Compare, TakesTheArgumentsOfPlan) {
+  const std::string arguments =
+      wan_mix + " --max-tokens 75600 --ranks 4 --ranks-wait step --strategy ";
+  const result plain = adaptiveload("compare" + arguments + "equal-time");
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  EXPECT_EQ(adaptiveload("compare" + arguments + "equal-tokens").out, plain.out);
+  EXPECT_EQ(adaptiveload("plan" + arguments + "equal-tokens").code, 0);
+}
+
 TEST_F(Replay, RecordedRunsWithinThreePercent) {
   const result r = adaptiveload(
       "replay --plans data/fsdp2_2xh200_plans.csv --runs data/fsdp2_2xh200_runs.csv"
