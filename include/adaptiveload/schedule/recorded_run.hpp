@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <istream>
 #include <map>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace adaptiveload {
@@ -32,7 +34,8 @@ struct recorded_run {
 };
 
 /// Reads what ranks ran, by the name of the run: columns `run`, `step`, `rank`, `position`,
-/// `batch_size` and `sequence_length`. Throws `csv_error` as `read_measurements` does.
+/// `batch_size` and `sequence_length`. Throws `csv_error` as `read_measurements` does, and for a
+/// position of a rank that came before.
 [[nodiscard]] inline std::map<std::string, std::vector<recorded_micro_batch>> read_recorded_plans(
     std::istream& in, const std::string& name) {
   csv_reader rows(in, name);
@@ -48,6 +51,7 @@ struct recorded_run {
     return value;
   };
   std::map<std::string, std::vector<recorded_micro_batch>> plans;
+  std::map<std::string, std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>>> taken;
   while (rows.next()) {
     const recorded_micro_batch m{.step = index(step),
                                  .rank = index(rank),
@@ -58,7 +62,11 @@ struct recorded_run {
     if (m.batch_size > INT64_MAX / m.sequence_length) {
       rows.reject(batch_size, "fewer than 2^63 tokens");
     }
-    plans[std::string(rows.text(run))].push_back(m);
+    const std::string of_run(rows.text(run));
+    if (!taken[of_run].emplace(m.step, m.rank, m.position).second) {
+      rows.reject(position, "each position of a rank in a step once");
+    }
+    plans[of_run].push_back(m);
   }
   return plans;
 }
