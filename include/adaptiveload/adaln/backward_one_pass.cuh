@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
           device::copy_bulk(x_of(stage), x, count * sizeof(X), arrived + stage);
           device::copy_bulk(dy_of(stage), dy, count * sizeof(Y), arrived + stage);
         }
-      } else {  // each thread what it will read
+      } else {  // each thread its packs of the row
 #pragma unroll
         for (int v = 0; v < Vectors; ++v) {
           if (in_row(v)) {

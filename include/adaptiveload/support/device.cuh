@@ -98,7 +98,7 @@ __device__ void store(T* address, const T& value) {
 }
 
 /// As `store`, for data that nobody reads soon: it leaves the caches first. Copies whose threads
-/// write several times reach the speed of memory only so (on an H200: 4.2 TB/s instead of 3.9).
+/// write several times reach the speed of memory only so (on an H200: 4.2 TB/s instead of 4.0).
 template <class T>
 __device__ void store_streaming(T* address, const T& value) {
   if constexpr (sizeof(T) == 16) {
