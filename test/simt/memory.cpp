@@ -216,6 +216,22 @@ void check_in_shared_memory(const void* address, std::size_t bytes, where place)
   block::running().stop("copies to an address that isn't in the block's shared memory", &place);
 }
 
+void check_shown(const void* shared, std::size_t bytes, where place) {
+  if (!accesses_are_tracked) return;
+  block& b = block::running();
+  shadow& history = shared_piece().history;
+  const std::size_t byte = address_of(shared) - address_of(shared_memory());
+  const auto shown = [&](int thread, epoch at, tick then) {
+    return thread >= b.size() || b.at(thread).shown >= std::pair(at, then);
+  };
+  if (!history.all_writers(byte, bytes, b.order.block_begin(), shown)) {
+    b.stop("copies where a thread wrote what it hasn't shown to bulk copies", &place);
+  }
+  if (!history.all_readers(byte, bytes, b.order.block_begin(), shown)) {
+    b.stop("copies over what a thread read and hasn't shown to bulk copies", &place);
+  }
+}
+
 void begin_copy(void* shared, std::size_t bytes, where place) {
   check_access(access::write, shared, bytes, &place);
   std::memset(shared, 0xff, bytes);

@@ -25,6 +25,9 @@ void check_aligned(const void* address, std::size_t alignment, where place);
 /// Checks that shared memory has `bytes` at `address`.
 void check_in_shared_memory(const void* address, std::size_t bytes, where place);
 
+/// Checks that all threads that wrote or read these bytes last have called `show_to_copies` since.
+void check_shown(const void* shared, std::size_t bytes, where place);
+
 /// A copy to shared memory that goes on for a while is a write by the running thread when it
 /// begins, and by an agent of the clocks when it lands. Between, NaN bytes lie there.
 void begin_copy(void* shared, std::size_t bytes, where place);

@@ -47,6 +47,26 @@ class shadow {
     return true;
   }
 
+  /// Whether `holds(reader, epoch, tick)` of the last readers since `since`, as far as they are
+  /// remembered: of several in an epoch, until a cell has several in a later one.
+  template <class Predicate>
+  bool all_readers(std::size_t byte, std::size_t bytes, epoch since, Predicate holds) {
+    for (const cell& c : cells_of(byte, bytes)) {
+      if (c.read < since || c.reader == copying) continue;
+      if (c.reader != several) {
+        if (!holds(int{c.reader}, c.read, c.read_tick)) return false;
+      } else if (c.read == readers_epoch_) {
+        const std::vector<tick>& readers = readers_[c.read_tick];
+        for (std::size_t reader = 0; reader < readers.size(); ++reader) {
+          if (readers[reader] != 0 && !holds(static_cast<int>(reader), c.read, readers[reader])) {
+            return false;
+          }
+        }
+      }
+    }
+    return true;
+  }
+
   /// The host has written.
   void write_by_host(std::size_t byte, std::size_t bytes) { land(byte, bytes, 0, 0, 1); }
 

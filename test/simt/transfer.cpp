@@ -88,6 +88,8 @@ void copy_bulk(void* shared, const void* global, std::uint32_t bytes, const void
   block& b = block::running();
   check_bulk("copy_bulk", bytes, place);
   transfer& t = find(barrier, place);
+  check_in_shared_memory(shared, bytes, place);
+  check_shown(shared, bytes, place);
   check_copy(shared, global, bytes, copy_alignment, place);
   t.copies.push_back({shared, global, bytes});
   t.announced += bytes;

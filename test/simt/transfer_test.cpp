@@ -19,6 +19,8 @@ enum class mistake {
   one_waits,
   wrong_parity,
   refills_before_barrier,
+  not_shown,
+  shown_by_one,
   fewer_bytes,
   more_bytes,
   announced_twice,
@@ -58,6 +60,9 @@ void double_all(mistake made, int runs, const float* from, float* to) {
       device::wait_for_bytes(full + stage, made == mistake::wrong_parity ? parity ^ 1 : parity);
     }
     const float value = ring[stage * values + static_cast<int>(thread)];
+    if (made != mistake::not_shown && (made != mistake::shown_by_one || thread == 0)) {
+      device::show_to_copies();
+    }
     if (made == mistake::refills_before_barrier) fill(run + stages);
     device::sync_block();
     if (made != mistake::refills_before_barrier) fill(run + stages);
@@ -107,6 +112,17 @@ TEST(simt_bulk_copy, waited_for_with_the_wrong_parity_is_found) {
 
 TEST(simt_bulk_copy, over_what_others_still_read_is_found) {
   EXPECT_NE(problem_with(mistake::refills_before_barrier), "");
+}
+
+TEST(simt_bulk_copy, over_what_a_reader_has_not_shown_is_found) {
+  if (!simt::accesses_are_tracked) GTEST_SKIP() << "plain accesses are not seen";
+  for (const std::uint64_t seed : {0, 1, 2}) {
+    simt::settings().order_seed = seed;
+    for (const mistake made : {mistake::not_shown, mistake::shown_by_one}) {
+      expect_says(problem_with(made), "copies over what a thread read and hasn't shown");
+    }
+  }
+  simt::settings().order_seed = 1;
 }
 
 TEST(simt_bulk_copy, must_bring_the_bytes_that_were_announced) {

@@ -254,6 +254,7 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
         }
         if (in_row(v)) store_pack(args.dx + (first + row) * features + feature(v), dx);
       }
+      if (bulk) device::show_to_copies();
       if (++stage == block.stages) {
         stage = 0;
         parity ^= 1;

@@ -159,6 +159,12 @@ __device__ inline void copy_bulk(void* shared, const void* global, std::uint32_t
   }
 }
 
+/// Lets bulk copies into shared memory come after what the calling thread has read and written there:
+/// by every such thread, before the barrier that the copying one waits at.
+__device__ inline void show_to_copies() {
+  if constexpr (has_bulk_copies()) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 /// Waits for the end of the phase of `barrier` whose number has the given parity.
 __device__ inline void wait_for_bytes(transfer_barrier* barrier, std::uint32_t parity) {
   if constexpr (has_bulk_copies()) {
