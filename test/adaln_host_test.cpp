@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "expect_invalid.hpp"
 #include "random_values.hpp"
 
 namespace al = adaptiveload;
@@ -228,17 +229,6 @@ TEST(LayernormModulateOnHost, OfSamplesWithoutTokensHasGradientsOfZero) {
   EXPECT_EQ(dshift, numbers(6));
 }
 
-/// Expects `call` to throw with a message that begins so.
-template <class F>
-void expect_invalid(F call, const std::string& message) {
-  try {
-    call();
-    ADD_FAILURE() << "nothing thrown; expected: " << message;
-  } catch (const std::invalid_argument& e) {
-    EXPECT_EQ(std::string(e.what()).substr(0, message.size()), message);
-  }
-}
-
 TEST(LayernormModulateOnHost, WritesNothingIfAnArgumentIsBad) {
   const numbers in(2 * 3 * 4, 1.), statistics(6, 1.);
   numbers out(2 * 3 * 4, 5.), dscale(8, 5.), dshift(8, 5.);
@@ -258,7 +248,6 @@ TEST(LayernormModulateOnHost, WritesNothingIfAnArgumentIsBad) {
   expect_forward([](auto& a) { a.epsilon = 0; }, "epsilon is 0; allowed: finite and above 0");
   expect_forward([](auto& a) { a.x = nullptr; }, "x is null; allowed: a pointer to data");
   expect_forward([](auto& a) { a.scale.data = nullptr; }, "scale.data is null");
-  expect_forward([](auto& a) { a.shift.data = nullptr; }, "shift.data is null");
   expect_forward([](auto& a) { a.y = nullptr; }, "y is null");
 
   const al::layernorm_modulate_backward_args<double, double, double> good_backward{
@@ -284,8 +273,6 @@ TEST(LayernormModulateOnHost, WritesNothingIfAnArgumentIsBad) {
   expect_backward([](auto& a) { a.dy = nullptr; }, "dy is null");
   expect_backward([](auto& a) { a.dx = nullptr; }, "dx is null");
   expect_backward([](auto& a) { a.dx = const_cast<double*>(a.x); }, "dx is x; allowed: ");
-  expect_backward([](auto& a) { a.dscale.data = nullptr; }, "dscale.data is null");
-  expect_backward([](auto& a) { a.dshift.data = nullptr; }, "dshift.data is null");
   expect_backward([](auto& a) { a.dscale.batch_stride = 3; },
                   "dscale.batch_stride is 3; allowed: ");
   expect_backward([](auto& a) { a.dshift.batch_stride = 0; },
