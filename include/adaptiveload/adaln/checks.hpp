@@ -59,8 +59,10 @@ inline void check_shape(const activation_shape& shape) {
             "tokens * features below 2^59");
     require(batch <= limit / features, "shape.batch", batch, "batch * features below 2^59");
   } else {
-    require(tokens % groups == 0, "shape.groups", groups,
-            "a divisor of shape.tokens = " + std::to_string(tokens));
+    if (tokens % groups != 0) {
+      throw_invalid("shape.groups", groups,
+                    "a divisor of shape.tokens = " + std::to_string(tokens));
+    }
     const std::int64_t vectors = std::max({tokens, groups, std::int64_t{1}});
     require(features <= limit / vectors && batch <= limit / vectors / features, "shape.batch",
             batch,
@@ -105,21 +107,23 @@ void check_gradient(const modulation_gradient<G>& gradient, const activation_sha
     const auto bits = static_cast<std::uint64_t>(stride);
     return stride < 0 ? 0 - bits : bits;
   };
-  const std::uint64_t by_batch = size(gradient.batch_stride),
-                      by_group = size(gradient.group_stride);
+  const std::uint64_t by_batch = size(gradient.batch_stride);
+  const std::uint64_t by_group = size(gradient.group_stride);
   const std::int64_t batch = shape.batch, groups = shape.groups, features = shape.features;
-  const std::string allowed =
-      "at least shape.features = " + std::to_string(features) + " either way, so that no two ";
-  require(batch <= 1 || nests(by_batch, batch, 0, 1, features), argument + ".batch_stride",
-          gradient.batch_stride, allowed + "samples write one place");
-  require(groups <= 1 || nests(by_group, groups, 0, 1, features), argument + ".group_stride",
-          gradient.group_stride, allowed + "groups write one place");
-  require(nests(by_group, groups, by_batch, batch, features) ||
-              nests(by_batch, batch, by_group, groups, features),
-          argument + ".batch_stride", gradient.batch_stride,
-          "one that, with group_stride = " + std::to_string(gradient.group_stride) +
-              ", takes each sample past the groups of the one before, or each group past the "
-              "samples of the one before, so that no two vectors write one place");
+  if (nests(by_group, groups, by_batch, batch, features)) return;
+  if (nests(by_batch, batch, by_group, groups, features)) return;
+
+  const auto least = static_cast<std::uint64_t>(features);
+  const std::string allowed = "at least shape.features = " + std::to_string(features) +
+                              " either way, so that no two vectors share a place";
+  require(batch == 1 || by_batch >= least, argument + ".batch_stride", gradient.batch_stride,
+          allowed);
+  require(groups == 1 || by_group >= least, argument + ".group_stride", gradient.group_stride,
+          allowed);
+  throw_invalid(argument + ".batch_stride", gradient.batch_stride,
+                "one that, with group_stride = " + std::to_string(gradient.group_stride) +
+                    ", leads past a sample's groups or stays within a group's samples, so that no "
+                    "two vectors share a place");
 }
 
 inline void check_scratch(const void* scratch, std::size_t bytes, std::size_t needed) {
