@@ -3,6 +3,7 @@
 #include <adaptiveload/adaln/arguments.hpp>
 #include <adaptiveload/adaln/checks.hpp>
 #include <adaptiveload/adaln/host_row.hpp>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -23,12 +24,12 @@ void layernorm_modulate_forward(const layernorm_modulate_args<X, M, Y>& args) {
 
   detail::for_each_group(args.shape, [&](const detail::token_group& group) {
     if (group.begin == group.end) return;
-    const auto factor = detail::factor_of<compute>(args.scale, args.form, group, features);
+    const auto factors = detail::factors_of<compute>(args.scale, args.form, group, features);
     const auto shift = detail::vector_of<compute>(args.shift, group, features);
     for (std::int64_t row = group.begin; row < group.end; ++row) {
       const detail::normal_row n(args.x + row * features, features, args.kind,
                                  static_cast<compute>(args.epsilon));
-      detail::write_forward(args, row, n, factor, shift, args.y + row * features);
+      detail::write_forward(args, row, n, factors, shift, args.y + row * features);
     }
   });
 }
@@ -41,18 +42,19 @@ void layernorm_modulate_backward(const layernorm_modulate_backward_args<X, M, Y>
   detail::check_positions(args.shape);
   const std::int64_t features = args.shape.features;
   detail::gradient_sum dscale(args.dscale, features), dshift(args.dshift, features);
+  std::vector<compute> dx(static_cast<std::size_t>(features));  // of a row, before it is rounded
 
   detail::for_each_group(args.shape, [&](const detail::token_group& group) {
     if (group.begin < group.end) {
-      const auto factor = detail::factor_of<compute>(args.scale, args.form, group, features);
+      const auto factors = detail::factors_of<compute>(args.scale, args.form, group, features);
       for (std::int64_t row = group.begin; row < group.end; ++row) {
         const std::int64_t at = row * features;
         const detail::normal_row n(args.x + at, features, args.kind, args.mean[row],
                                    args.rstd[row]);
-        detail::backward_row(n, args.kind, factor, args.dy + at, dscale, dshift,
-                             [dx = args.dx + at](std::int64_t i, compute gradient) {
-                               dx[i] = static_cast<X>(gradient);
-                             });
+        detail::backward_row(n, args.kind, factors, args.dy + at, dx.data(), dscale.data(),
+                             dshift.data());
+        std::transform(dx.begin(), dx.end(), args.dx + at,
+                       [](compute value) { return static_cast<X>(value); });
       }
     }
     dscale.finish(group);
@@ -75,7 +77,7 @@ void gate_residual_layernorm_modulate_forward(
   detail::for_each_group(args.shape, [&](const detail::token_group& group) {
     if (group.begin == group.end) return;
     const auto gate = detail::vector_of<compute>(args.gate, group, features);
-    const auto factor = detail::factor_of<compute>(args.scale, args.form, group, features);
+    const auto factors = detail::factors_of<compute>(args.scale, args.form, group, features);
     const auto shift = detail::vector_of<compute>(args.shift, group, features);
     for (std::int64_t row = group.begin; row < group.end; ++row) {
       const X* residual = args.residual + row * features;
@@ -87,7 +89,7 @@ void gate_residual_layernorm_modulate_forward(
       }
       const detail::normal_row n(static_cast<const Y*>(r), features, args.kind,
                                  static_cast<compute>(args.epsilon));
-      detail::write_forward(args, row, n, factor, shift, args.y + row * features);
+      detail::write_forward(args, row, n, factors, shift, args.y + row * features);
     }
   });
 }
@@ -103,22 +105,28 @@ void gate_residual_layernorm_modulate_backward(
   const std::int64_t features = args.shape.features;
   detail::gradient_sum dgate(args.dgate, features), dscale(args.dscale, features),
       dshift(args.dshift, features);
+  std::vector<compute> dx(static_cast<std::size_t>(features));  // of a row, before it is rounded
 
   detail::for_each_group(args.shape, [&](const detail::token_group& group) {
     if (group.begin < group.end) {
       const auto gate = detail::vector_of<compute>(args.gate, group, features);
-      const auto factor = detail::factor_of<compute>(args.scale, args.form, group, features);
+      const auto factors = detail::factors_of<compute>(args.scale, args.form, group, features);
       for (std::int64_t row = group.begin; row < group.end; ++row) {
         const std::int64_t at = row * features;
         const detail::normal_row n(args.r + at, features, args.kind, args.mean[row],
                                    args.rstd[row]);
-        detail::backward_row(
-            n, args.kind, factor, args.dy + at, dscale, dshift, [&](std::int64_t i, compute dx) {
-              const compute d = static_cast<compute>(args.dr[at + i]) + dx;
-              dgate[i] += static_cast<compute>(args.branch[at + i]) * d;
-              args.dresidual[at + i] = static_cast<X>(d);
-              args.dbranch[at + i] = static_cast<X>(gate[static_cast<std::size_t>(i)] * d);
-            });
+        detail::backward_row(n, args.kind, factors, args.dy + at, dx.data(), dscale.data(),
+                             dshift.data());
+        const X* branch = args.branch + at;
+        const Y* dr = args.dr + at;
+        X* dresidual = args.dresidual + at;
+        X* dbranch = args.dbranch + at;
+        for (std::size_t i = 0; i < dx.size(); ++i) {
+          const compute d = static_cast<compute>(dr[i]) + dx[i];
+          dgate.data()[i] += static_cast<compute>(branch[i]) * d;
+          dresidual[i] = static_cast<X>(d);
+          dbranch[i] = static_cast<X>(gate[i] * d);
+        }
       }
     }
     dgate.finish(group);
