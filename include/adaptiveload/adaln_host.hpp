@@ -49,8 +49,7 @@ void layernorm_modulate_backward(const layernorm_modulate_backward_args<X, M, Y>
       const auto factors = detail::factors_of<compute>(args.scale, args.form, group, features);
       for (std::int64_t row = group.begin; row < group.end; ++row) {
         const std::int64_t at = row * features;
-        const detail::normal_row n(args.x + at, features, args.kind, args.mean[row],
-                                   args.rstd[row]);
+        const detail::normal_row n(args.x + at, features, args.kind, args.mean, args.rstd, row);
         detail::backward_row(n, args.kind, factors, args.dy + at, dx.data(), dscale.data(),
                              dshift.data());
         std::transform(dx.begin(), dx.end(), args.dx + at,
@@ -113,8 +112,7 @@ void gate_residual_layernorm_modulate_backward(
       const auto factors = detail::factors_of<compute>(args.scale, args.form, group, features);
       for (std::int64_t row = group.begin; row < group.end; ++row) {
         const std::int64_t at = row * features;
-        const detail::normal_row n(args.r + at, features, args.kind, args.mean[row],
-                                   args.rstd[row]);
+        const detail::normal_row n(args.r + at, features, args.kind, args.mean, args.rstd, row);
         detail::backward_row(n, args.kind, factors, args.dy + at, dx.data(), dscale.data(),
                              dshift.data());
         const X* branch = args.branch + at;

@@ -168,7 +168,7 @@ void check_arguments(const layernorm_modulate_backward_args<X, M, Y>& args) {
   check_gradient(args.dshift, args.shape, "dshift");
   if (rows(args.shape) == 0) return;
   require_pointer(args.x, "x");
-  require_pointer(args.mean, "mean");
+  if (args.kind == norm::layer) require_pointer(args.mean, "mean");
   require_pointer(args.rstd, "rstd");
   check_modulation(args.scale, "scale");
   require_pointer(args.dy, "dy");
@@ -211,7 +211,7 @@ void check_arguments(const gate_residual_layernorm_modulate_backward_args<X, M, 
   if (rows(args.shape) == 0) return;
   require_pointer(args.r, "r");
   require_pointer(args.branch, "branch");
-  require_pointer(args.mean, "mean");
+  if (args.kind == norm::layer) require_pointer(args.mean, "mean");
   require_pointer(args.rstd, "rstd");
   check_modulation(args.gate, "gate");
   check_modulation(args.scale, "scale");

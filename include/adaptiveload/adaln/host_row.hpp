@@ -130,11 +130,12 @@ class normal_row {
     rstd_ = 1 / std::sqrt(sum<Compute>(features, square) / count + epsilon);
   }
 
-  /// From the statistics that the forward saved.
-  normal_row(const T* x, std::int64_t features, norm kind, Compute mean, Compute rstd)
-      : x_(x), rstd_(rstd) {
+  /// From what the forward saved of it, row number `row`. Means are of a layer norm alone.
+  normal_row(const T* x, std::int64_t features, norm kind, const Compute* means,
+             const Compute* rstds, std::int64_t row)
+      : x_(x), rstd_(rstds[row]) {
     if (kind == norm::layer) {
-      mean_ = mean;
+      mean_ = means[row];
       set_rest(features);
     }
   }
