@@ -4,103 +4,168 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <stdexcept>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
-#include "expect_invalid.hpp"
-#include "random_values.hpp"
+#include "adaln_host_case.hpp"
 
 namespace al = adaptiveload;
 
 namespace {
 
-using numbers = std::vector<double>;
-
-numbers random_numbers(std::int64_t count, std::uint64_t stream, double deviation = 1,
-                       double mean = 0) {
-  numbers values(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = mean + deviation * random_normal(test_seed() + stream, i);
+void expect_near(const numbers& got, const numbers& expected, const char* name) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], expected[i], 1e-12 * (1 + std::abs(expected[i]))) << name << ' ' << i;
   }
-  return values;
 }
 
-/// `layernorm_modulate` in double, with the samples' modulations in one [batch, 6, features] tensor
-/// (shift first, scale second) or, if `shared`, one of each for all samples.
-struct modulate_case {
-  al::activation_shape shape;
-  double epsilon = 1e-6;
-  bool shared = false;
-
-  std::int64_t stride() const { return shared ? 0 : 6 * shape.features; }
-  std::int64_t elements() const { return shape.batch * shape.tokens * shape.features; }
-  std::size_t rows() const { return static_cast<std::size_t>(shape.batch * shape.tokens); }
-
-  numbers x = random_numbers(elements(), 1, 0.7, 3);
-  numbers modulations = random_numbers(6 * shape.batch * shape.features, 2);
-  numbers dy = random_numbers(elements(), 3);
-
-  struct result {
-    numbers y, mean, rstd;
-  };
-  result forward() const {
-    result r{numbers(x.size()), numbers(rows()), numbers(rows())};
-    al::host::layernorm_modulate_forward<double, double, double>(
-        {.shape = shape,
-         .x = x.data(),
-         .scale = {modulations.data() + shape.features, stride()},
-         .shift = {modulations.data(), stride()},
-         .y = r.y.data(),
-         .mean = r.mean.data(),
-         .rstd = r.rstd.data(),
-         .epsilon = epsilon});
-    return r;
-  }
-
-  /// What the gradients are of: the sum of dy * y.
-  double loss() const {
-    const numbers y = forward().y;
-    double sum = 0;
-    for (std::size_t i = 0; i < y.size(); ++i) sum += dy[i] * y[i];
-    return sum;
-  }
-
-  struct gradients {
-    numbers dx, modulations;  ///< the second as the modulations lie; a sample's own if `shared`
-  };
-  gradients backward() const {
-    const result saved = forward();
-    gradients g{numbers(x.size()), numbers(modulations.size())};
-    al::host::layernorm_modulate_backward<double, double, double>(
-        {.shape = shape,
-         .x = x.data(),
-         .mean = saved.mean.data(),
-         .rstd = saved.rstd.data(),
-         .scale = {modulations.data() + shape.features, stride()},
-         .dy = dy.data(),
-         .dx = g.dx.data(),
-         .dscale = {g.modulations.data() + shape.features, 6 * shape.features},
-         .dshift = {g.modulations.data(), 6 * shape.features}});
-    return g;
-  }
-};
-
 /// Expects `gradient` to be that of `loss` after `parameters`, by central differences.
-template <class Loss>
-void expect_gradient(numbers& parameters, const numbers& gradient, Loss loss) {
-  constexpr double step = 1e-5;
+template <class T, class Loss>
+void expect_gradient(std::vector<T>& parameters, const numbers& gradient, const char* name,
+                     Loss loss) {
+  constexpr double step = 0x1p-17;
+  ASSERT_EQ(parameters.size(), gradient.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const double kept = parameters[i];
-    parameters[i] = kept + step;
+    const T kept = parameters[i];
+    parameters[i] = static_cast<T>(kept + step);
     const double above = loss();
-    parameters[i] = kept - step;
+    parameters[i] = static_cast<T>(kept - step);
     const double below = loss();
     parameters[i] = kept;
     const double difference = (above - below) / (2 * step);
-    EXPECT_NEAR(gradient[i], difference, 1e-7 * (1 + std::abs(difference))) << "parameter " << i;
+    ASSERT_NEAR(gradient[i], difference, 1e-7 * (1 + std::abs(difference))) << name << ' ' << i;
+  }
+}
+
+/// Both operations, both norms, both forms.
+class AdaLnOnHost : public testing::TestWithParam<std::tuple<bool, al::norm, al::modulate>> {
+ protected:
+  host_case of(const al::activation_shape& shape, std::vector<std::int32_t> positions = {},
+               placement place = placement::chunks, double epsilon = 1e-6) const {
+    const auto [gated, kind, form] = GetParam();
+    return {.gated = gated,
+            .kind = kind,
+            .form = form,
+            .shape = shape,
+            .positions = std::move(positions),
+            .place = place,
+            .epsilon = epsilon};
+  }
+
+  /// Modulations of samples, frames and tokens, packed samples, each placement.
+  std::vector<host_case> cases() const {
+    std::vector<host_case> all{of({1, 1, 2}, {}, placement::chunks, 0.5),
+                               of({2, 3, 7}, {}, placement::chunks, 0.5),
+                               of({1, 5, 16}),
+                               of({3, 1, 19}),
+                               of({4, 6, 5}, {0, 3, 3, 5, 6}),
+                               of({3, 2, 8}, {0, 0, 2, 2}, placement::reversed),
+                               of({2, 3, 5}, {0, 2, 3}, placement::shared)};
+    for (const placement place :
+         {placement::chunks, placement::transposed, placement::reversed, placement::shared}) {
+      all.push_back(of({2, 6, 5, 3}, {}, place));
+      all.push_back(of({2, 3, 6, 3}, {}, place));
+      all.push_back(of({3, 2, 5}, {}, place));
+    }
+    return all;
+  }
+};
+
+std::string name_of(const testing::TestParamInfo<AdaLnOnHost::ParamType>& of) {
+  const auto [gated, kind, form] = of.param;
+  return std::string(gated ? "gated_" : "") +
+         (kind == al::norm::layer ? "layer" : "root_mean_square") +
+         (form == al::modulate::scale ? "_affine" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , AdaLnOnHost,
+    testing::Combine(testing::Bool(), testing::Values(al::norm::layer, al::norm::root_mean_square),
+                     testing::Values(al::modulate::one_plus_scale, al::modulate::scale)),
+    name_of);
+
+std::string text_of(const host_case& c) {
+  std::string text = "batch " + std::to_string(c.shape.batch) + ", tokens " +
+                     std::to_string(c.shape.tokens) + ", features " +
+                     std::to_string(c.shape.features) + ", groups " +
+                     std::to_string(c.shape.groups) + ", placement " +
+                     std::to_string(static_cast<int>(c.place)) + ", packed at";
+  for (const std::int32_t position : c.positions) text += ' ' + std::to_string(position);
+  return text;
+}
+
+TEST_P(AdaLnOnHost, IsTheFormula) {
+  for (host_case c : cases()) {
+    for (const bool with_tables : {true, false}) {
+      SCOPED_TRACE(text_of(c));
+      if (!with_tables) c.tables.clear();
+      const auto got = c.forward(), expected = c.by_formula();
+      expect_near(got.r, expected.r, "r");
+      expect_near(got.y, expected.y, "y");
+      expect_near(got.mean, expected.mean, "mean");
+      expect_near(got.rstd, expected.rstd, "rstd");
+    }
+  }
+}
+
+TEST_P(AdaLnOnHost, HasTheGradientsOfFiniteDifferences) {
+  for (host_case c : cases()) {
+    SCOPED_TRACE(text_of(c));
+    const auto g = c.backward();
+    const auto loss = [&] { return c.loss(); };
+    expect_gradient(c.x, g.dx, "dx", loss);
+    if (c.gated) expect_gradient(c.branch, g.dbranch, "dbranch", loss);
+    expect_gradient(c.tables, g.totals, "total", loss);
+    if (c.place == placement::shared) {
+      expect_gradient(c.modulations, g.totals, "shared modulation", loss);
+    } else {
+      expect_gradient(c.modulations, g.modulations, "modulation", loss);
+    }
+  }
+}
+
+TEST_P(AdaLnOnHost, GivesTotalsThatAreTheSumsOfTheGroupsGradients) {
+  for (const host_case& c : cases()) {
+    if (c.place == placement::reversed) continue;  // does not lie as vectors of six
+    SCOPED_TRACE(text_of(c));
+    const auto g = c.backward();
+    numbers sums(g.totals.size());
+    for (std::size_t i = 0; i < g.modulations.size(); ++i)
+      sums[i % sums.size()] += g.modulations[i];
+    expect_near(g.totals, sums, "total");
+  }
+}
+
+TEST_P(AdaLnOnHost, GivesTheGradientsThatAreWanted) {
+  const host_case c = of({2, 4, 5, 2});
+  const auto all = c.backward();
+  for (unsigned wanted = 0; wanted < 64; ++wanted) {
+    SCOPED_TRACE(wanted);
+    auto expected = all;
+    for (std::size_t i = 0; i < expected.modulations.size(); ++i) {
+      const auto which = static_cast<host_case::chunk>(i / 5 % 6);
+      if (!host_case::is_data_wanted(wanted, which)) expected.modulations[i] = 0;
+      if (i < 30 && !host_case::is_total_wanted(wanted, which)) expected.totals[i] = 0;
+    }
+    const auto some = c.backward(wanted);
+    EXPECT_EQ(some.dx, all.dx);
+    EXPECT_EQ(some.dbranch, all.dbranch);
+    EXPECT_EQ(some.modulations, expected.modulations);
+    EXPECT_EQ(some.totals, expected.totals);
+  }
+}
+
+TEST_P(AdaLnOnHost, OfNoTokensHasGradientsOfZero) {
+  for (const host_case& c : {of({2, 0, 3}), of({2, 0, 3, 4}), of({2, 0, 3}, {0, 0, 0})}) {
+    SCOPED_TRACE(text_of(c));
+    const auto g = c.backward();
+    EXPECT_EQ(g.modulations, numbers(g.modulations.size()));
+    EXPECT_EQ(g.totals, numbers(g.totals.size()));
+  }
+  for (const host_case& c : {of({0, 5, 3}), of({0, 0, 3}, {0})}) {
+    EXPECT_EQ(c.backward().totals, numbers(6 * 3));
   }
 }
 
@@ -122,53 +187,15 @@ TEST(LayernormModulateOnHost, NormalisesScalesAndShifts) {
   for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(y[i], expected[i], 1e-15) << i;
 }
 
-TEST(LayernormModulateOnHost, TakesEachSamplesModulationWhereItLies) {
-  const modulate_case c{.shape = {3, 4, 5}};
-  const auto whole = c.forward();
-  for (std::int64_t sample = 0; sample < 3; ++sample) {
-    for (std::int64_t token = 0; token < 4; ++token) {
-      const auto row = static_cast<std::size_t>(sample * 4 + token);
-      for (std::size_t i = 0; i < 5; ++i) {
-        const std::size_t of_sample = static_cast<std::size_t>(sample) * 6 * 5 + i;
-        const double normal = (c.x[row * 5 + i] - whole.mean[row]) * whole.rstd[row];
-        EXPECT_NEAR(whole.y[row * 5 + i],
-                    normal * (1 + c.modulations[of_sample + 5]) + c.modulations[of_sample], 1e-12);
-      }
-    }
-  }
-}
-
 TEST(LayernormModulateOnHost, OfOneFeatureIsTheShift) {
-  const modulate_case c{.shape = {2, 3, 1}};
-  const auto [y, mean, rstd] = c.forward();
+  host_case c{.shape = {2, 3, 1}};
+  c.tables.clear();
+  const auto [r, y, mean, rstd] = c.forward();
   for (std::size_t row = 0; row < 6; ++row) {
     EXPECT_EQ(y[row], c.modulations[row / 3 * 6]);
     EXPECT_EQ(mean[row], c.x[row]);
     EXPECT_NEAR(rstd[row], 1e3, 1e-9);
   }
-}
-
-TEST(LayernormModulateOnHost, HasTheGradientsOfFiniteDifferences) {
-  for (const al::activation_shape& shape :
-       {al::activation_shape{1, 1, 2}, {2, 3, 7}, {1, 5, 16}, {3, 1, 19}}) {
-    for (const double epsilon : {1e-6, 0.5}) {
-      modulate_case c{.shape = shape, .epsilon = epsilon};
-      const auto g = c.backward();
-      expect_gradient(c.x, g.dx, [&] { return c.loss(); });
-      expect_gradient(c.modulations, g.modulations, [&] { return c.loss(); });
-    }
-  }
-}
-
-TEST(LayernormModulateOnHost, GivesASharedModulationOneGradientASample) {
-  modulate_case c{.shape = {3, 4, 5}, .shared = true};
-  const auto g = c.backward();
-  numbers of_all(c.modulations.size());
-  for (std::size_t i = 0; i < 2 * 5; ++i) {
-    for (std::size_t sample = 0; sample < 3; ++sample) of_all[i] += g.modulations[sample * 30 + i];
-  }
-  expect_gradient(c.x, g.dx, [&] { return c.loss(); });
-  expect_gradient(c.modulations, of_all, [&] { return c.loss(); });
 }
 
 TEST(LayernormModulateOnHost, InFloatIsCloseToDoubleAtLargeMeans) {
@@ -194,13 +221,14 @@ TEST(LayernormModulateOnHost, InFloatIsCloseToDoubleAtLargeMeans) {
                                                                 .dx = dx.data(),
                                                                 .dscale = {dscale.data()},
                                                                 .dshift = {dshift.data()}});
-    modulate_case c{.shape = {1, rows, features}};
+    host_case c{.shape = {1, rows, features}};
     c.x.assign(x.begin(), x.end());
     c.dy.assign(y.begin(), y.end());
+    c.tables.assign(c.tables.size(), 0);
     c.modulations.assign(c.modulations.size(), 0);
     for (std::size_t i = 0; i < scale.size(); ++i) c.modulations[features + i] = scale[i];
-    const auto expect_near = [&](const char* name, const std::vector<float>& got,
-                                 const double* expected) {
+    const auto expect_close = [&](const char* name, const std::vector<float>& got,
+                                  const double* expected) {
       double difference = 0, size = 0;
       for (std::size_t i = 0; i < got.size(); ++i) {
         difference += std::pow(got[i] - expected[i], 2);
@@ -210,77 +238,91 @@ TEST(LayernormModulateOnHost, InFloatIsCloseToDoubleAtLargeMeans) {
     };
     const auto exact = c.forward();
     const auto gradients = c.backward();
-    expect_near("y", y, exact.y.data());
-    expect_near("rstd", r, exact.rstd.data());
-    expect_near("dx", dx, gradients.dx.data());
-    expect_near("dscale", dscale, gradients.modulations.data() + features);
-    expect_near("dshift", dshift, gradients.modulations.data());
+    expect_close("y", y, exact.y.data());
+    expect_close("rstd", r, exact.rstd.data());
+    expect_close("dx", dx, gradients.dx.data());
+    expect_close("dscale", dscale, gradients.modulations.data() + features);
+    expect_close("dshift", dshift, gradients.modulations.data());
   }
 }
 
-TEST(LayernormModulateOnHost, OfSamplesWithoutTokensHasGradientsOfZero) {
-  numbers dscale(6, 5.), dshift(6, 5.);
-  al::layernorm_modulate_backward_args<double, double, double> args;
-  args.shape = {2, 0, 3};
-  args.dscale = {dscale.data(), 3};
-  args.dshift = {dshift.data(), 3};
-  al::host::layernorm_modulate_backward(args);
-  EXPECT_EQ(dscale, numbers(6));
-  EXPECT_EQ(dshift, numbers(6));
+/// A storage type that rounds to halves.
+struct coarse {
+  float value = 0;
+  coarse() = default;
+  explicit coarse(float exact) : value(std::round(2 * exact) / 2) {}
+  explicit operator float() const { return value; }
+  bool operator==(const coarse&) const = default;
+};
+
+TEST(GateResidualLayernormModulateOnHost, NormalisesWhatItsOutputHolds) {
+  constexpr std::int64_t rows = 6, features = 9;
+  std::vector<coarse> residual(rows * features), branch(residual), r(residual), y(residual);
+  std::vector<coarse> of_rounded(residual);
+  std::vector<float> gate(features), scale(features, 9), mean(rows), rstd(rows);
+  for (std::size_t i = 0; i < residual.size(); ++i) {
+    residual[i] = coarse(3 * random_normal(test_seed(), i));
+    branch[i] = coarse(3 * random_normal(test_seed() + 1, i));
+  }
+  for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = random_uniform(test_seed() + 2, i);
+  al::host::gate_residual_layernorm_modulate_forward<coarse, float, coarse>(
+      {.shape = {1, rows, features},
+       .residual = residual.data(),
+       .branch = branch.data(),
+       .gate = {gate.data()},
+       .scale = {scale.data()},
+       .shift = {},
+       .r = r.data(),
+       .y = y.data()});
+  for (std::size_t i = 0; i < r.size(); ++i) {
+    EXPECT_EQ(r[i].value, coarse(residual[i].value + gate[i % features] * branch[i].value).value);
+  }
+  al::host::layernorm_modulate_forward<coarse, float, coarse>({.shape = {1, rows, features},
+                                                               .x = r.data(),
+                                                               .scale = {scale.data()},
+                                                               .shift = {},
+                                                               .y = of_rounded.data()});
+  EXPECT_TRUE(y == of_rounded);
 }
 
-TEST(LayernormModulateOnHost, WritesNothingIfAnArgumentIsBad) {
-  const numbers in(2 * 3 * 4, 1.), statistics(6, 1.);
-  numbers out(2 * 3 * 4, 5.), dscale(8, 5.), dshift(8, 5.);
-  const al::layernorm_modulate_args<double, double, double> good{.shape = {2, 3, 4},
-                                                                 .x = in.data(),
-                                                                 .scale = {in.data(), 4},
-                                                                 .shift = {in.data(), 4},
-                                                                 .y = out.data()};
-  const auto expect_forward = [&](auto change, const std::string& message) {
-    auto args = good;
-    change(args);
-    expect_invalid([&] { al::host::layernorm_modulate_forward(args); }, message);
-  };
-  expect_forward([](auto& a) { a.shape.batch = -1; }, "shape.batch is -1; allowed: 0 or more");
-  expect_forward([](auto& a) { a.shape.tokens = -1; }, "shape.tokens is -1; allowed: 0 or more");
-  expect_forward([](auto& a) { a.shape.features = 0; }, "shape.features is 0; allowed: 1 or more");
-  expect_forward([](auto& a) { a.epsilon = 0; }, "epsilon is 0; allowed: finite and above 0");
-  expect_forward([](auto& a) { a.x = nullptr; }, "x is null; allowed: a pointer to data");
-  expect_forward([](auto& a) { a.scale.data = nullptr; }, "scale.data is null");
-  expect_forward([](auto& a) { a.y = nullptr; }, "y is null");
+TEST(LayernormModulateOnHost, WorksInPlace) {
+  host_case c{.shape = {2, 3, 7}};
+  const auto apart = c.forward();
+  al::host::layernorm_modulate_forward<double, double, double>({.shape = c.shape,
+                                                                .x = c.x.data(),
+                                                                .scale = c.of(host_case::scale),
+                                                                .shift = c.of(host_case::shift),
+                                                                .y = c.x.data()});
+  EXPECT_EQ(c.x, apart.y);
+}
 
-  const al::layernorm_modulate_backward_args<double, double, double> good_backward{
-      .shape = {2, 3, 4},
-      .x = in.data(),
-      .mean = statistics.data(),
-      .rstd = statistics.data(),
-      .scale = {in.data(), 4},
-      .dy = in.data(),
-      .dx = out.data(),
-      .dscale = {dscale.data(), 4},
-      .dshift = {dshift.data(), 4}};
-  const auto expect_backward = [&](auto change, const std::string& message) {
-    auto args = good_backward;
-    change(args);
-    expect_invalid([&] { al::host::layernorm_modulate_backward(args); }, message);
-  };
-  expect_backward([](auto& a) { a.shape.features = -4; }, "shape.features is -4");
-  expect_backward([](auto& a) { a.x = nullptr; }, "x is null");
-  expect_backward([](auto& a) { a.mean = nullptr; }, "mean is null");
-  expect_backward([](auto& a) { a.rstd = nullptr; }, "rstd is null");
-  expect_backward([](auto& a) { a.scale.data = nullptr; }, "scale.data is null");
-  expect_backward([](auto& a) { a.dy = nullptr; }, "dy is null");
-  expect_backward([](auto& a) { a.dx = nullptr; }, "dx is null");
-  expect_backward([](auto& a) { a.dx = const_cast<double*>(a.x); }, "dx is x; allowed: ");
-  expect_backward([](auto& a) { a.dscale.batch_stride = 3; },
-                  "dscale.batch_stride is 3; allowed: ");
-  expect_backward([](auto& a) { a.dshift.batch_stride = 0; },
-                  "dshift.batch_stride is 0; allowed: ");
+TEST(GateResidualLayernormModulateOnHost, WorksInPlace) {
+  host_case c{.gated = true, .shape = {2, 3, 7}};
+  const auto apart = c.forward();
+  al::host::gate_residual_layernorm_modulate_forward<double, double, double>(
+      {.shape = c.shape,
+       .residual = c.x.data(),
+       .branch = c.branch.data(),
+       .gate = c.of(host_case::gate),
+       .scale = c.of(host_case::scale),
+       .shift = c.of(host_case::shift),
+       .r = c.x.data(),
+       .y = c.branch.data()});
+  EXPECT_EQ(c.x, apart.r);
+  EXPECT_EQ(c.branch, apart.y);
+}
 
-  EXPECT_EQ(out, numbers(24, 5.));
-  EXPECT_EQ(dscale, numbers(8, 5.));
-  EXPECT_EQ(dshift, numbers(8, 5.));
+TEST(LayernormModulateOnHost, WithoutAShiftAddsNothing) {
+  host_case c{.shape = {2, 3, 7}, .place = placement::shared};
+  c.tables.clear();
+  numbers y(c.x.size());
+  al::host::layernorm_modulate_forward<double, double, double>({.shape = c.shape,
+                                                                .x = c.x.data(),
+                                                                .scale = c.of(host_case::scale),
+                                                                .shift = {},
+                                                                .y = y.data()});
+  std::fill_n(c.modulations.begin(), 7, 0.);
+  EXPECT_EQ(y, c.forward().y);
 }
 
 }  // namespace
