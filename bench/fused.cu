@@ -23,27 +23,38 @@ std::vector<contender> fused() {
                           al::layernorm_modulate_backward(args, stream);
                         });
   };
-  const auto two_pass = [=](const tensors& t) {
-    return with_scratch(t, al::detail::two_pass_layout(t.shape).bytes,
-                        [](const auto& args, cudaStream_t stream) {
-                          al::detail::launch_backward_two_pass(args, stream);
-                        });
+  // One of the kernels, whichever the library would choose.
+  const auto backward_by = [=](auto launch) {
+    return [=](const tensors& t) {
+      return with_scratch(
+          t, al::layernorm_modulate_backward_scratch_bytes(t.shape),
+          [launch, device = al::device::current_properties()](const auto& args,
+                                                              cudaStream_t stream) {
+            launch(al::detail::kernel_arguments(args), al::detail::groups_of(args.shape),
+                   static_cast<float*>(args.scratch), stream, device);
+          });
+    };
   };
+  const auto two_pass = backward_by([](const auto& args, const auto& groups, float* scratch,
+                                       cudaStream_t stream, const auto& device) {
+    al::detail::launch_backward_two_pass<false>(args, groups, scratch, stream,
+                                                device.multiprocessors);
+  });
   // What devices before compute capability 9.0 run.
   const auto forward_without_bulk_copies = [](const tensors& t) -> enqueue {
     return [args = t.forward()](cudaStream_t stream) {
-      al::detail::launch_forward(args, stream, false);
+      al::detail::launch_forward<false>(al::detail::without_gate(args), stream, false);
     };
   };
-  const auto backward_without_bulk_copies = [=](const tensors& t) {
-    return with_scratch(
-        t, al::layernorm_modulate_backward_scratch_bytes(t.shape),
-        [device = al::device::current_properties()](const auto& args, cudaStream_t stream) {
-          if (!al::detail::launch_backward_one_pass(args, stream, device, false)) {
-            al::detail::launch_backward_two_pass(args, stream);
-          }
-        });
-  };
+  const auto backward_without_bulk_copies =
+      backward_by([](const auto& args, const auto& groups, float* scratch, cudaStream_t stream,
+                     const auto& device) {
+        if (!al::detail::launch_backward_one_pass<false>(args, groups, scratch, stream, device,
+                                                         false)) {
+          al::detail::launch_backward_two_pass<false>(args, groups, scratch, stream,
+                                                      device.multiprocessors);
+        }
+      });
   return {{"adaptiveload", modulate_forward, 4e-3, forward},
           {"no_bulk_copies", modulate_forward, 4e-3, forward_without_bulk_copies},
           {"adaptiveload", modulate_backward, 4e-3, backward},

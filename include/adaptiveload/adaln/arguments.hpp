@@ -90,7 +90,7 @@ template <class X, class M = float, class Y = X>
 struct layernorm_modulate_backward_args {
   activation_shape shape;
   const X* x = nullptr;                  ///< [batch, tokens, features], as in the forward
-  const statistic_t<X>* mean = nullptr;  ///< [batch, tokens], saved by the forward
+  const statistic_t<X>* mean = nullptr;  ///< [batch, tokens], saved by the forward; layer norm alone
   const statistic_t<X>* rstd = nullptr;  ///< [batch, tokens], saved by the forward
   modulation<M> scale;
   const Y* dy = nullptr;  ///< [batch, tokens, features]
@@ -132,7 +132,7 @@ struct gate_residual_layernorm_modulate_backward_args {
   activation_shape shape;
   const Y* r = nullptr;                  ///< [batch, tokens, features], of the forward
   const X* branch = nullptr;             ///< [batch, tokens, features], as in the forward
-  const statistic_t<X>* mean = nullptr;  ///< [batch, tokens], saved by the forward
+  const statistic_t<X>* mean = nullptr;  ///< [batch, tokens], saved by the forward; layer norm alone
   const statistic_t<X>* rstd = nullptr;  ///< [batch, tokens], saved by the forward
   modulation<M> gate;
   modulation<M> scale;

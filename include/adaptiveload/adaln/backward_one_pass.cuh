@@ -1,60 +1,57 @@
 #pragma once
 
-#include <adaptiveload/adaln/arguments.hpp>
 #include <adaptiveload/adaln/backward_rows.cuh>
 #include <adaptiveload/adaln/row.cuh>
+#include <adaptiveload/adaln/row_groups.cuh>
 #include <cstddef>
 #include <cstdint>
 
-/// The backward in one pass over x and dy: dx by rows, while the threads that make it keep the sums
-/// of dscale and dshift for their features in registers (the "D-tile" of Guo et al. 2026, as wide
-/// as the row).
+/// The backward in one pass over its inputs: dx by rows, while the threads that make it keep the
+/// sums of dscale, dshift and dgate for their features in registers (the "D-tile" of Guo et al.
+/// 2026, as wide as the row).
 namespace adaptiveload::detail {
 
-/// How the rows are dealt to the blocks: block b takes [first(b), first(b + 1)).
-struct row_deal {
-  std::int64_t rows, blocks;
-
-  __host__ __device__ std::int64_t first(std::int64_t block) const { return rows * block / blocks; }
-  /// The block that takes a row.
-  __host__ __device__ std::int64_t owner(std::int64_t row) const {
-    return ((row + 1) * blocks - 1) / rows;
-  }
-};
-
-/// The rows that one of a block's units takes, counted from the block's first: of each sample in
+/// The rows that one of a block's units takes, counted from the block's first: of each group in
 /// turn, every `units`-th.
 struct unit_rows {
-  int row, end;  ///< the next row, and the end of its sample or of the block's rows
+  std::int64_t group;
+  int row, end;  ///< the next row, and the end of its group or of the block's rows
 
-  /// From row `start` of the block on, `to_end` rows before the end of a sample.
-  __device__ unit_rows(int start, std::int64_t to_end, int block_rows, int unit)
-      : row(start + unit),
-        end(to_end < block_rows - start ? start + static_cast<int>(to_end) : block_rows) {}
+  /// From row `start` of the block on, where `group` begins or goes on.
+  __device__ unit_rows(const row_groups& groups, std::int64_t group, std::int64_t first, int start,
+                       int block_rows, int unit)
+      : group(group), row(start + unit) {
+    const std::int64_t group_end = groups.begin(group + 1) - first;
+    end = group_end < block_rows ? static_cast<int>(group_end) : block_rows;
+  }
 
-  /// Goes on to the samples behind while the one at hand has no row left for the unit.
-  __device__ void skip_finished(std::int64_t tokens, int block_rows, int unit) {
-    while (row >= end && end < block_rows) *this = unit_rows(end, tokens, block_rows, unit);
+  /// Goes on to the groups behind while the one at hand has no row left for the unit.
+  __device__ void skip_finished(const row_groups& groups, std::int64_t first, int block_rows,
+                                int unit) {
+    while (row >= end && end < block_rows) {
+      *this = unit_rows(groups, group + 1, first, end, block_rows, unit);
+    }
   }
 };
 
 /// What a block of `backward_one_pass` is made of, and its shared memory.
 ///
 /// `units` of `warps` warps each take a row at a time, and wait for nobody but each other. A unit's
-/// ring of `stages` rows of x and dy is filled ahead. 72 KB of rows under way keep an H200's memory
+/// ring of `stages` rows of all inputs is filled ahead. 72 KB of rows under way keep an H200's memory
 /// busy, more slow it down.
 struct one_pass_block {
   int features = 0, warps = 0, units = 0, stages = 0;
-  int row_bytes = 0;  ///< of x and dy
+  int row_bytes = 0;  ///< of all inputs
+  int vectors = 1;    ///< in float: 1 + scale, gate
 
   __host__ __device__ int threads() const { return 32 * warps * units; }
   __host__ __device__ std::size_t vector_bytes() const {
     return static_cast<std::size_t>(features) * sizeof(float);
   }
-  /// 1 + scale; the units' sums where there are several; the rings; for each of their rows
-  /// 4 sums a warp, and a barrier.
+  /// The vectors; the units' sums where there are several; the rings; for each of their rows 4 sums
+  /// a warp, and a barrier.
   __host__ __device__ std::size_t ring_offset() const {
-    return vector_bytes() * (units > 1 ? 2 : 1);
+    return vector_bytes() * static_cast<std::size_t>(vectors + (units > 1 ? 1 : 0));
   }
   __host__ __device__ std::size_t sums_offset() const {
     return ring_offset() + static_cast<std::size_t>(units * stages * row_bytes);
@@ -86,20 +83,17 @@ inline constexpr int one_pass_threads = Vectors <= 5 ? 384 : 256;
 
 inline constexpr int one_pass_copy_stages = 4;  // of a ring that is not filled by bulk copies
 
-/// The sums of a sample that began in an earlier block go to `partial` [blocks, 2, features], for
-/// `backward_fold_blocks`; all others to dscale and dshift.
-///
 /// `Warps`: as in `block`, or 0 where it isn't known at compile time.
-template <class X, class M, class Y, int Width, int Vectors, int Warps>
+template <class Normalized, class X, class M, class Y, bool Gated, int Width, int Vectors,
+          int Warps>
 __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
-    backward_one_pass(layernorm_modulate_backward_args<X, M, Y> args, row_deal deal,
-                      one_pass_block block, float* partial, bool bulk) {
-  const int features = block.features, tokens_apart = block.units;
+    backward_one_pass(backward_arguments<Normalized, X, M, Y> args, row_groups groups,
+                      row_deal deal, one_pass_block block, run_sums partial, bool bulk) {
+  const int features = block.features, rows_apart = block.units;
   const int warps = Warps > 0 ? Warps : block.warps;
   const int team = device::warp_size * warps;
   const int unit = static_cast<int>(threadIdx.x) / team;
   const int thread = static_cast<int>(threadIdx.x) % team;
-  const std::int64_t tokens = args.shape.tokens;
   const std::int64_t first = deal.first(blockIdx.x);
   const int block_rows = static_cast<int>(deal.first(blockIdx.x + 1) - first);
 
@@ -123,40 +117,58 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
 
   std::byte* const shared = device::shared_memory();
   float* const multiplier = reinterpret_cast<float*>(shared);
-  float* const unit_sums = multiplier + features;
+  [[maybe_unused]] float* const gate = multiplier + features;
+  float* const unit_sums = multiplier + block.vectors * features;
   std::byte* const ring = shared + block.ring_offset() + unit * block.stages * block.row_bytes;
   float* const row_sums =
       reinterpret_cast<float*>(shared + block.sums_offset()) + unit * block.stages * warps * 4;
   auto* const arrived =
       reinterpret_cast<device::transfer_barrier*>(shared + block.barriers_offset()) +
       unit * block.stages;
-  const auto x_of = [&](int stage) { return reinterpret_cast<X*>(ring + stage * block.row_bytes); };
-  const auto dy_of = [&](int stage) { return reinterpret_cast<Y*>(x_of(stage) + features); };
+  // A row's inputs in the ring.
+  const auto r_of = [&](int stage) {
+    return reinterpret_cast<Normalized*>(ring + stage * block.row_bytes);
+  };
+  const auto dy_of = [&](int stage) { return reinterpret_cast<Y*>(r_of(stage) + features); };
+  const auto dr_of = [&](int stage) { return dy_of(stage) + features; };
+  const auto branch_of = [&](int stage) { return reinterpret_cast<X*>(dr_of(stage) + features); };
 
-  unit_rows ahead(0, tokens - first % tokens, block_rows, unit);
-  ahead.skip_finished(tokens, block_rows, unit);
+  const std::int64_t first_group = groups.first_from(first);
+  unit_rows ahead(groups, first_group, first, 0, block_rows, unit);
+  ahead.skip_finished(groups, first, block_rows, unit);
   const auto fill = [&](int stage) {
     if (ahead.row < ahead.end) {
-      const X* const x = args.x + (first + ahead.row) * features;
-      const Y* const dy = args.dy + (first + ahead.row) * features;
+      const std::int64_t row = (first + ahead.row) * features;
       if (bulk) {
         if (thread == 0) {
-          const auto count = static_cast<std::uint32_t>(features);
           device::expect_bytes(arrived + stage, static_cast<std::uint32_t>(block.row_bytes));
-          device::copy_bulk(x_of(stage), x, count * sizeof(X), arrived + stage);
-          device::copy_bulk(dy_of(stage), dy, count * sizeof(Y), arrived + stage);
+          const auto copy = [&](auto* to, const auto* from) {
+            device::copy_bulk(
+                to, from,
+                static_cast<std::uint32_t>(features) * static_cast<std::uint32_t>(sizeof(*to)),
+                arrived + stage);
+          };
+          copy(r_of(stage), args.r + row);
+          copy(dy_of(stage), args.dy + row);
+          if constexpr (Gated) {
+            copy(dr_of(stage), args.dr + row);
+            copy(branch_of(stage), args.branch + row);
+          }
         }
       } else {  // each thread its packs of the row
 #pragma unroll
         for (int v = 0; v < Vectors; ++v) {
-          if (in_row(v)) {
-            copy_pack<Width>(x_of(stage) + feature(v), x + feature(v));
-            copy_pack<Width>(dy_of(stage) + feature(v), dy + feature(v));
+          if (!in_row(v)) break;
+          copy_pack<Width>(r_of(stage) + feature(v), args.r + row + feature(v));
+          copy_pack<Width>(dy_of(stage) + feature(v), args.dy + row + feature(v));
+          if constexpr (Gated) {
+            copy_pack<Width>(dr_of(stage) + feature(v), args.dr + row + feature(v));
+            copy_pack<Width>(branch_of(stage) + feature(v), args.branch + row + feature(v));
           }
         }
       }
-      ahead.row += tokens_apart;
-      ahead.skip_finished(tokens, block_rows, unit);
+      ahead.row += rows_apart;
+      ahead.skip_finished(groups, first, block_rows, unit);
     }
     if (!bulk) device::end_copy_group();
   };
@@ -171,59 +183,63 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
   int stage = 0;
   std::uint32_t parity = 0;
 
-  // 1 + scale lies in shared memory by quarters of a pack: neighbouring threads' reads of 16 bytes
-  // are neighbours.
+  // Vectors lie in shared memory by quarters of a pack: neighbouring threads' reads of 16 bytes are
+  // neighbours.
   const int quarter_stride = features / Width * 4;
-  const auto read_multiplier = [&](int v, float(&m)[Width]) {
+  const auto read_vector = [&](const float* vector, int v, float(&values)[Width]) {
 #pragma unroll
     for (int part = 0; part < Width / 4; ++part) {
-      const auto quarter =
-          load_pack<4>(multiplier + part * quarter_stride + feature(v) / Width * 4);
+      const auto quarter = load_pack<4>(vector + part * quarter_stride + feature(v) / Width * 4);
 #pragma unroll
-      for (int k = 0; k < 4; ++k) m[part * 4 + k] = quarter[k];
+      for (int k = 0; k < 4; ++k) values[part * 4 + k] = quarter[k];
+    }
+  };
+  const auto write_vector = [&](float* vector, const modulation<M>& from, std::int64_t group,
+                                float plus) {
+    const M* const data = groups.vector(from, group);
+    for (int i = static_cast<int>(threadIdx.x); i < features; i += block.threads()) {
+      const int place = i % Width / 4 * quarter_stride + i / Width * 4 + i % 4;
+      vector[place] = plus + to_float(data[i]) + (from.table == nullptr ? 0 : from.table[i]);
     }
   };
 
-  std::int64_t sample = first / tokens;
-  for (int start = 0; start < block_rows; ++sample) {
-    const unit_rows mine(start, (sample + 1) * tokens - first - start, block_rows, unit);
-    const M* const scale = args.scale.data + sample * args.scale.batch_stride;
-    for (int i = static_cast<int>(threadIdx.x); i < features; i += block.threads()) {
-      const int place = i % Width / 4 * quarter_stride + i / Width * 4 + i % 4;
-      multiplier[place] = 1 + to_float(scale[i]);
-    }
+  const bool is_last = blockIdx.x + 1 == gridDim.x;  // it has the empty groups behind the rows too
+  std::int64_t group = first_group;
+  for (int start = 0; start < block_rows || (is_last && group < groups.count); ++group) {
+    const unit_rows mine(groups, group, first, start, block_rows, unit);
+    write_vector(multiplier, args.scale, group, args.form == modulate::one_plus_scale ? 1 : 0);
+    if constexpr (Gated) write_vector(gate, args.gate, group, 0);
     float dscale[Vectors][Width] = {}, dshift[Vectors][Width] = {};
+    [[maybe_unused]] float dgate[Vectors][Width] = {};
     float next_mean = 0, next_rstd = 0;
     const auto read_statistics = [&](int row) {
       if (row >= mine.end) return;
-      next_mean = args.mean[first + row];
+      if (args.kind == norm::layer) next_mean = args.mean[first + row];
       next_rstd = args.rstd[first + row];
     };
     read_statistics(mine.row);
     device::sync_block();
 
-    for (int row = mine.row; row < mine.end; row += tokens_apart) {
+    for (int row = mine.row; row < mine.end; row += rows_apart) {
       if (bulk) {
         device::wait_for_bytes(arrived + stage, parity);
       } else {
         wait_for_all_groups_but(block.stages - 2);
         sync_unit();
       }
-      const X* const x = x_of(stage);
-      const Y* const dy = dy_of(stage);
       const float mean = next_mean, rstd = next_rstd;
-      read_statistics(row + tokens_apart);
+      read_statistics(row + rows_apart);
 
       float sum[4] = {};
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
-        const auto x_v = load_pack<Width>(x + feature(v));
-        const auto dy_v = load_pack<Width>(dy + feature(v));
+        const auto r_v = load_pack<Width>(r_of(stage) + feature(v));
+        const auto dy_v = load_pack<Width>(dy_of(stage) + feature(v));
         float m[Width], of_pack[3] = {};
-        read_multiplier(v, m);
+        read_vector(multiplier, v, m);
 #pragma unroll
         for (int k = 0; k < Width; ++k) {
-          const float difference = x_v[k] - mean, gradient = dy_v[k] * m[k];
+          const float difference = r_v[k] - mean, gradient = dy_v[k] * m[k];
           of_pack[0] += difference;
           of_pack[1] += gradient;
           of_pack[2] = fmaf(gradient, difference, of_pack[2]);
@@ -237,22 +253,36 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
       if (warps == 1) sync_unit();
       fill(stage == 0 ? block.stages - 1 : stage - 1);
 
-      const row_gradient result(mean, rstd, {{sum[0], sum[1], sum[2]}},
+      const row_gradient result(args.kind, mean, rstd, {{sum[0], sum[1], sum[2]}},
                                 1 / static_cast<float>(features));
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
-        const auto x_v = load_pack<Width>(x + feature(v));
-        const auto dy_v = load_pack<Width>(dy + feature(v));
+        const auto r_v = load_pack<Width>(r_of(stage) + feature(v));
+        const auto dy_v = load_pack<Width>(dy_of(stage) + feature(v));
         float m[Width], dx[Width];
-        read_multiplier(v, m);
+        read_vector(multiplier, v, m);
 #pragma unroll
         for (int k = 0; k < Width; ++k) {
-          const float normal = result.normal(x_v[k]);
+          const float normal = result.normal(r_v[k]);
           dscale[v][k] = fmaf(dy_v[k], normal, dscale[v][k]);
           dshift[v][k] += dy_v[k];
           dx[k] = result.dx(normal, dy_v[k] * m[k]);
         }
-        if (in_row(v)) store_pack(args.dx + (first + row) * features + feature(v), dx);
+        const std::int64_t at = (first + row) * features + feature(v);
+        if constexpr (Gated) {
+          const auto dr_v = load_pack<Width>(dr_of(stage) + feature(v));
+          const auto branch_v = load_pack<Width>(branch_of(stage) + feature(v));
+          float dbranch[Width];
+          read_vector(gate, v, m);
+#pragma unroll
+          for (int k = 0; k < Width; ++k) {
+            dx[k] += dr_v[k];
+            dgate[v][k] = fmaf(branch_v[k], dx[k], dgate[v][k]);
+            dbranch[k] = m[k] * dx[k];
+          }
+          if (in_row(v)) store_pack(args.dbranch + at, dbranch);
+        }
+        if (in_row(v)) store_pack(args.dresidual + at, dx);
       }
       if (bulk) device::show_to_copies();
       if (++stage == block.stages) {
@@ -262,73 +292,41 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
     }
 
     // Adds the units' sums in their order; the last one has them all.
-    const bool began_here = sample * tokens >= first;
-    float* const slot = partial + std::int64_t{blockIdx.x} * 2 * features;
-    const auto add_units = [&](const float(&sums)[Vectors][Width], float* to) {
+    const bool began_here = groups.begin(group) >= first;
+    const auto add_units = [&](int gradient, const float(&sums)[Vectors][Width]) {
+      const auto& to = args.gradients[gradient];
+      if (to.data == nullptr && to.total == nullptr) return;
+      float* const of_group = to.data == nullptr ? nullptr
+                              : began_here       ? groups.vector(to, group)
+                                                 : partial.spanning(blockIdx.x, gradient);
+      float* const total = to.total == nullptr ? nullptr : partial.total(blockIdx.x, gradient);
       for (int u = 0; u < block.units; ++u) {
         device::sync_block();
         if (u != unit) continue;
 #pragma unroll
         for (int v = 0; v < Vectors; ++v) {
-          if (in_row(v)) {
-            float* const before = unit_sums + feature(v);
-            float* const out = u + 1 < block.units ? before : to + feature(v);
+          if (!in_row(v)) break;
+          const int at = feature(v);
 #pragma unroll
-            for (int k = 0; k < Width; ++k) out[k] = u > 0 ? before[k] + sums[v][k] : sums[v][k];
+          for (int k = 0; k < Width; ++k) {
+            const float value = u > 0 ? unit_sums[at + k] + sums[v][k] : sums[v][k];
+            if (u + 1 < block.units) {
+              unit_sums[at + k] = value;
+              continue;
+            }
+            if (of_group != nullptr) of_group[at + k] = value;
+            if (total != nullptr) {
+              total[at + k] = group == first_group ? value : total[at + k] + value;
+            }
           }
         }
       }
     };
-    add_units(dscale, began_here ? args.dscale.data + sample * args.dscale.batch_stride : slot);
-    add_units(dshift,
-              began_here ? args.dshift.data + sample * args.dshift.batch_stride : slot + features);
+    add_units(0, dscale);
+    add_units(1, dshift);
+    if constexpr (Gated) add_units(2, dgate);
+    device::sync_block();  // before the vectors are written again
     start = mine.end;
-  }
-}
-
-/// Adds the partial sums of samples that lie in several blocks to dscale (output 0) and dshift (1).
-/// Piece (i, output, tile): `by_sample` sample i, else the sample that block i + 1 goes on with, if
-/// it began in block i; 128 columns. Four warps add every fourth block's part.
-template <class X, class M, class Y>
-__global__ void __launch_bounds__(128)
-    backward_fold_blocks(layernorm_modulate_backward_args<X, M, Y> args, row_deal deal,
-                         const float* partial, bool by_sample, std::int64_t pieces) {
-  constexpr int columns = 128, warps = 4;
-  device::wait_for_previous_kernel();
-  const std::int64_t tokens = args.shape.tokens, features = args.shape.features;
-  const std::int64_t tiles = (features + columns - 1) / columns;
-  const int warp = static_cast<int>(threadIdx.x) / device::warp_size;
-  float* const storage = reinterpret_cast<float*>(device::shared_memory());  // [warps, columns]
-
-  for (std::int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
-    const std::int64_t tile = piece % tiles, output = piece / tiles % 2, i = piece / tiles / 2;
-    const std::int64_t sample = by_sample ? i : deal.first(i + 1) / tokens;
-    const std::int64_t first = deal.owner(sample * tokens);
-    const std::int64_t last = deal.owner(sample * tokens + tokens - 1);
-    if (first == last || (!by_sample && first != i)) continue;
-
-    const std::int64_t column = tile * columns + device::lane() * 4;
-    float sum[4] = {};
-    if (column < features) {
-#pragma unroll 8
-      for (std::int64_t block = first + 1 + warp; block <= last; block += warps) {
-        const auto part = load_pack<4>(partial + (block * 2 + output) * features + column);
-#pragma unroll
-        for (int k = 0; k < 4; ++k) sum[k] += part[k];
-      }
-    }
-    store_pack(storage + threadIdx.x * 4, sum);
-    device::sync_block();
-    const std::int64_t own = tile * columns + threadIdx.x;
-    if (own < features) {
-      const auto& gradient = output == 0 ? args.dscale : args.dshift;
-      float* const total = gradient.data + sample * gradient.batch_stride + own;
-      float value = *total;
-#pragma unroll
-      for (int w = 0; w < warps; ++w) value += storage[w * columns + static_cast<int>(threadIdx.x)];
-      *total = value;
-    }
-    device::sync_block();  // before `storage` is written again
   }
 }
 

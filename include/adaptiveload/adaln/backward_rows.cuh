@@ -1,22 +1,125 @@
 #pragma once
 
+#include <adaptiveload/adaln/arguments.hpp>
 #include <adaptiveload/adaln/row.cuh>
+#include <adaptiveload/adaln/row_groups.cuh>
+#include <cstdint>
+#include <type_traits>
 
+/// The backward of both operations, as far as its kernels share it: without a gate, x is `r` and dx
+/// `dresidual`, and there are no branch, dr and dbranch.
 namespace adaptiveload::detail {
+
+/// The arguments that the kernels take: `Normalized` is the type of r, or of x.
+template <class Normalized, class X, class M, class Y>
+struct backward_arguments {
+  activation_shape shape;
+  const Normalized* r;
+  const X* branch;
+  const float* mean;
+  const float* rstd;
+  modulation<M> gate, scale;
+  const Y* dy;
+  const Y* dr;
+  X* dresidual;
+  X* dbranch;
+  modulation_gradient<float> gradients[3];  ///< of scale, shift and gate
+  norm kind;
+  modulate form;
+};
+
+/// How many of `gradients` there are.
+template <bool Gated>
+inline constexpr int gradient_count = Gated ? 3 : 2;
+
+template <class X, class M, class Y>
+backward_arguments<X, X, M, Y> kernel_arguments(
+    const layernorm_modulate_backward_args<X, M, Y>& args) {
+  return {.shape = args.shape,
+          .r = args.x,
+          .branch = nullptr,
+          .mean = args.mean,
+          .rstd = args.rstd,
+          .gate = {},
+          .scale = args.scale,
+          .dy = args.dy,
+          .dr = nullptr,
+          .dresidual = args.dx,
+          .dbranch = nullptr,
+          .gradients = {args.dscale, args.dshift, {}},
+          .kind = args.kind,
+          .form = args.form};
+}
+
+template <class X, class M, class Y>
+backward_arguments<Y, X, M, Y> kernel_arguments(
+    const gate_residual_layernorm_modulate_backward_args<X, M, Y>& args) {
+  return {.shape = args.shape,
+          .r = args.r,
+          .branch = args.branch,
+          .mean = args.mean,
+          .rstd = args.rstd,
+          .gate = args.gate,
+          .scale = args.scale,
+          .dy = args.dy,
+          .dr = args.dr,
+          .dresidual = args.dresidual,
+          .dbranch = args.dbranch,
+          .gradients = {args.dscale, args.dshift, args.dgate},
+          .kind = args.kind,
+          .form = args.form};
+}
+
+/// The partial sums of `runs` runs of rows, in scratch: for each run and gradient, those of the
+/// group that began in an earlier run, and those of all its rows.
+struct run_sums {
+  float* data;
+  std::int64_t runs, features;
+  int gradients;
+
+  static std::size_t bytes(std::int64_t runs, std::int64_t features, int gradients) {
+    return static_cast<std::size_t>(2 * runs * features * gradients) * sizeof(float);
+  }
+  __device__ float* spanning(std::int64_t run, int gradient) const {
+    return data + (run * gradients + gradient) * features;
+  }
+  __device__ float* total(std::int64_t run, int gradient) const {
+    return spanning(runs + run, gradient);
+  }
+};
 
 /// What the gradient of a row's x takes from the row's sums of x - mean, g and g * (x - mean), with
 /// g = dy * (1 + scale). The first sum is 0 but for the rounding of the saved mean, which it gives
-/// back: without it, a mean of 100 deviations costs float32 a digit.
+/// back: without it, a mean of 100 deviations costs float32 a digit. A root-mean-square norm has
+/// no use for the first two.
 struct row_gradient {
   float mean, rstd, offset, constant, projection, rest;
 
   /// `weight`: 1 / features.
-  __device__ row_gradient(float saved_mean, float saved_rstd, const sums<3>& sum, float weight)
+  __device__ row_gradient(norm kind, float saved_mean, float saved_rstd, const sums<3>& sum,
+                          float weight)
       : mean(saved_mean), rstd(saved_rstd) {
-    rest = sum.value[0] * weight;
+    const bool layer = kind == norm::layer;
+    rest = layer ? sum.value[0] * weight : 0;
     offset = -rest * rstd;
-    constant = -rstd * weight * sum.value[1];
+    constant = layer ? -rstd * weight * sum.value[1] : 0;
     projection = -rstd * rstd * weight * (sum.value[2] - rest * sum.value[1]);
+  }
+
+  /// From what `save` wrote.
+  __device__ row_gradient(float saved_mean, float saved_rstd, const float* saved, bool all)
+      : mean(saved_mean), rstd(saved_rstd), rest(saved[0]) {
+    offset = -rest * rstd;
+    constant = all ? saved[1] : 0;
+    projection = all ? saved[2] : 0;
+  }
+
+  /// What `normal` needs or, with `all`, `dx` too.
+  __device__ void save(float* to, bool all) const {
+    to[0] = rest;
+    if (!all) return;
+    to[1] = constant;
+    to[2] = projection;
   }
 
   __device__ float normal(float x) const { return fmaf(x - mean, rstd, offset); }
@@ -25,5 +128,77 @@ struct row_gradient {
     return fmaf(normal, projection, fmaf(gradient, rstd, constant));
   }
 };
+
+/// Adds the sums of groups that lie in several runs, and makes the totals. Piece (i, gradient,
+/// tile) is of 128 columns: `by_group` of group i, else of the group that run i + 1 goes on with, if
+/// it began in run i; the last i of the totals. Four warps add every fourth run's part.
+struct fold_plan {
+  row_deal deal;
+  bool by_group;
+  std::int64_t spanning, tiles;  ///< spanning: groups or runs to look at; tiles: of 128 columns
+
+  std::int64_t pieces(int gradients) const { return (spanning + 1) * gradients * tiles; }
+};
+
+template <class Normalized, class X, class M, class Y>
+__global__ void __launch_bounds__(128)
+    backward_fold(backward_arguments<Normalized, X, M, Y> args, row_groups groups, fold_plan plan,
+                  run_sums partial) {
+  constexpr int columns = 128, warps = 4;
+  device::wait_for_previous_kernel();
+  const std::int64_t features = args.shape.features;
+  const row_deal& deal = plan.deal;
+  const int warp = static_cast<int>(threadIdx.x) / device::warp_size;
+  float* const storage = reinterpret_cast<float*>(device::shared_memory());  // [warps, columns]
+  const std::int64_t pieces = (plan.spanning + 1) * partial.gradients * plan.tiles;
+
+  for (std::int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+    const std::int64_t tile = piece % plan.tiles, rest = piece / plan.tiles;
+    const int gradient = static_cast<int>(rest % partial.gradients);
+    const std::int64_t i = rest / partial.gradients;
+    const auto& to = args.gradients[gradient];
+    const bool is_total = i == plan.spanning;
+    std::int64_t group = i, first = 0, last = deal.blocks;
+    if (is_total) {
+      if (to.total == nullptr) continue;
+    } else {
+      if (to.data == nullptr) continue;
+      if (!plan.by_group) group = groups.of(deal.first(i + 1));
+      const std::int64_t begin = groups.begin(group), end = groups.begin(group + 1);
+      if (begin == end) continue;
+      first = deal.owner(begin) + 1;
+      last = deal.owner(end - 1) + 1;
+      if (first == last || (!plan.by_group && first != i + 1)) continue;
+    }
+
+    const std::int64_t column = tile * columns + device::lane() * 4;
+    float sum[4] = {};
+#pragma unroll 8
+    for (std::int64_t run = first + warp; run < last; run += warps) {
+      const float* const part =
+          is_total ? partial.total(run, gradient) : partial.spanning(run, gradient);
+      if (features % 4 == 0) {
+        if (column >= features) break;
+        const auto four = load_pack<4>(part + column);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) sum[k] += four[k];
+      } else {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) sum[k] += column + k < features ? part[column + k] : 0;
+      }
+    }
+    store_pack(storage + threadIdx.x * 4, sum);
+    device::sync_block();
+    const std::int64_t own = tile * columns + threadIdx.x;
+    if (own < features) {
+      float* const out = (is_total ? to.total : groups.vector(to, group)) + own;
+      float value = is_total ? 0 : *out;
+#pragma unroll
+      for (int w = 0; w < warps; ++w) value += storage[w * columns + static_cast<int>(threadIdx.x)];
+      *out = value;
+    }
+    device::sync_block();  // before `storage` is written again
+  }
+}
 
 }  // namespace adaptiveload::detail

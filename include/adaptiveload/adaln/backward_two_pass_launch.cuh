@@ -1,5 +1,6 @@
 #pragma once
 
+#include <adaptiveload/adaln/backward_one_pass_launch.cuh>
 #include <adaptiveload/adaln/backward_two_pass.cuh>
 #include <adaptiveload/adaln/checks.hpp>
 #include <adaptiveload/adaln/launch_choice.cuh>
@@ -10,69 +11,105 @@
 
 namespace adaptiveload::detail {
 
-/// How the two-pass backward cuts the tokens of a sample, and what its scratch holds: `rests`
-/// [rows], then the tiles' partial sums.
-struct two_pass_layout {
-  /// Rounding errors of a tile's sums grow with its rows, the partial sums' bytes fall with them.
-  static constexpr std::int64_t rows_per_tile = 256;
+/// Whether each row has a group of its own.
+inline bool is_per_token(const row_groups& groups) {
+  return groups.cu_seqlens == nullptr && groups.tokens == 1;
+}
 
-  std::int64_t n_tiles, rests;
-  std::size_t bytes;
+/// `scratch`: of `backward_scratch_bytes`.
+template <bool Gated, class Normalized, class X, class M, class Y>
+void launch_backward_two_pass(const backward_arguments<Normalized, X, M, Y>& args,
+                              const row_groups& groups, float* scratch, cudaStream_t stream,
+                              int multiprocessors) {
+  constexpr int width = vector_width<Normalized, X, Y>, gradients = gradient_count<Gated>;
+  constexpr const char* name =
+      Gated ? "gate_residual_layernorm_modulate_backward" : "layernorm_modulate_backward";
+  const std::int64_t rows = groups.rows, features = args.shape.features;
+  const row_deal deal{rows, std::min<std::int64_t>(multiprocessors, rows)};
+  const run_sums partial{scratch, deal.blocks, features, gradients};
+  float* const saved = scratch + run_sums::bytes(deal.blocks, features, gradients) / sizeof(float);
+  const bool vectors = rows_fit<width>(features, args.r, args.branch, args.dy, args.dr,
+                                       args.dresidual, args.dbranch) &&
+                       modulations_fit<width>(args.gate, args.scale);
+  const bool per_token = is_per_token(groups);
 
-  explicit two_pass_layout(const activation_shape& shape)
-      : n_tiles(ceil_divide(shape.tokens, rows_per_tile)),
-        rests(ceil_divide(rows(shape), 4) * 4),  // keeps what follows aligned to 16 bytes
-        bytes(sizeof(float) *
-              static_cast<std::size_t>(rests + shape.batch * n_tiles * 2 * shape.features)) {}
-};
-
-template <class X, class M, class Y>
-void launch_backward_two_pass(const layernorm_modulate_backward_args<X, M, Y>& args,
-                              cudaStream_t stream) {
-  constexpr int width = vector_width<X, Y>;
-  const two_pass_layout layout(args.shape);
-  float* const rests = static_cast<float*>(args.scratch);
-  float* const partial = rests + layout.rests;
-  const std::int64_t rows = detail::rows(args.shape), features = args.shape.features;
-  if (args.shape.batch == 0) return;
-
-  const bool vectors = packs_fit<width>(args.x, features) && packs_fit<width>(args.dy, features) &&
-                       packs_fit<width>(args.dx, features) &&
-                       packs_fit<width>(args.scale.data, features, args.scale.batch_stride);
-  if (rows > 0) {
-    constexpr const char* name = "layernorm_modulate_backward: dx";
-    const auto in_registers = [&](auto team, auto vectors_per_thread, int threads) {
-      constexpr bool block = team.value == block_team;
-      const std::int64_t teams = block ? 1 : threads / std::max(team.value, 1);
-      const std::size_t warps = static_cast<std::size_t>(threads) / 32;
-      device::launch(
-          name, backward_rows_in_registers<X, M, Y, team.value, width, vectors_per_thread.value>,
-          ceil_divide(rows, teams), dim3(static_cast<unsigned>(threads)),
-          block ? warps * sizeof(sums<3>) : 0, stream, args, rests);
-    };
-    const bool fits = vectors && ceil_divide(rows, 1) <= max_blocks;
-    if (!(fits && with_team<width>(features, in_registers))) {
-      with_width<width>(vectors, [&](auto chosen) {
-        const int threads = streamed_threads(features, chosen.value);
-        device::launch(name, backward_rows_streamed<X, M, Y, chosen.value>,
-                       std::min(rows, max_blocks), dim3(static_cast<unsigned>(threads)),
-                       static_cast<std::size_t>(threads) / 32 * sizeof(sums<3>), stream, args,
-                       rests);
-      });
-    }
+  const auto in_registers = [&](auto team, auto packs, int threads) {
+    constexpr bool block = team.value == block_team;
+    const std::int64_t teams = block ? 1 : threads / std::max(team.value, 1);
+    const std::size_t warps = static_cast<std::size_t>(threads) / 32;
+    device::launch(name,
+                   backward_rows_in_registers<Normalized, X, M, Y, Gated, team.value, width,
+                                              packs.value>,
+                   ceil_divide(rows, teams), dim3(static_cast<unsigned>(threads)),
+                   block ? warps * sizeof(sums<3>) : 0, stream, args, groups, per_token, saved);
+  };
+  if (!(vectors && rows <= max_blocks && with_team<width>(features, in_registers))) {
     with_width<width>(vectors, [&](auto chosen) {
-      constexpr int columns = 32 * chosen.value, threads = 256;
-      const std::int64_t d_tiles = ceil_divide(features, columns);
-      const std::int64_t tiles = args.shape.batch * layout.n_tiles * d_tiles;
-      device::launch("layernorm_modulate_backward: column tiles",
-                     backward_column_tiles<X, M, Y, chosen.value>, std::min(tiles, max_blocks),
-                     dim3(threads), threads / 32 * 2 * columns * sizeof(float), stream, args, rests,
-                     partial, d_tiles, layout.n_tiles, two_pass_layout::rows_per_tile);
+      const int threads = streamed_threads(features, chosen.value);
+      device::launch(name, backward_rows_streamed<Normalized, X, M, Y, Gated, chosen.value>,
+                     std::min(rows, max_blocks), dim3(static_cast<unsigned>(threads)),
+                     static_cast<std::size_t>(threads) / 32 * sizeof(sums<3>), stream, args, groups,
+                     per_token, saved);
     });
   }
-  device::launch("layernorm_modulate_backward: fold", backward_fold<X, M, Y>,
-                 std::min(ceil_divide(args.shape.batch * features, 256), max_blocks), dim3(256), 0,
-                 stream, args, partial, layout.n_tiles);
+
+  auto to_sum = args;
+  row_groups sum_groups = groups;
+  if (per_token) {
+    for (auto& gradient : to_sum.gradients) gradient.data = nullptr;
+    sum_groups = {
+        .rows = rows, .count = 1, .tokens = rows, .per_sample = 1, .cu_seqlens = nullptr};
+  }
+  const auto wanted = [](const auto& gradient) {
+    return gradient.data != nullptr || gradient.total != nullptr;
+  };
+  if (std::none_of(std::begin(to_sum.gradients), std::end(to_sum.gradients), wanted)) return;
+  with_width<width>(vectors, [&](auto chosen) {
+    constexpr int columns = 32 * chosen.value, threads = 256;
+    const std::int64_t d_tiles = ceil_divide(features, columns);
+    device::launch(Gated ? "gate_residual_layernorm_modulate_backward: column tiles"
+                         : "layernorm_modulate_backward: column tiles",
+                   backward_column_tiles<Normalized, X, M, Y, Gated, chosen.value>,
+                   deal.blocks * d_tiles, dim3(threads),
+                   threads / 32 * gradients * columns * sizeof(float), stream, to_sum, groups,
+                   sum_groups, saved, deal, d_tiles, partial);
+  });
+  launch_fold<Gated>(to_sum, sum_groups, deal, partial, stream, false);
+}
+
+/// Scratch of either form of the backward.
+template <bool Gated>
+std::size_t backward_scratch_bytes(const activation_shape& shape, int multiprocessors) {
+  const std::int64_t rows = detail::rows(shape);
+  return run_sums::bytes(std::min<std::int64_t>(multiprocessors, rows), shape.features,
+                         gradient_count<Gated>) +
+         static_cast<std::size_t>(rows * row_gradient_floats<Gated>) * sizeof(float);
+}
+
+/// The backward of checked arguments: in one pass where rows fit on chip and are not each a group
+/// of their own, else in two.
+template <bool Gated, class Normalized, class X, class M, class Y>
+void launch_backward(backward_arguments<Normalized, X, M, Y> args, void* scratch,
+                     cudaStream_t stream) {
+  auto& [scale, shift, gate] = args.gradients;
+  const row_groups groups =
+      groups_of(args.shape, args.gate, args.scale, scale, shift, gate);
+  if (groups.rows == 0) {
+    device::launch(Gated ? "gate_residual_layernorm_modulate_backward"
+                         : "layernorm_modulate_backward",
+                   backward_of_nothing<backward_arguments<Normalized, X, M, Y>>,
+                   std::min(ceil_divide((groups.count + 1) * args.shape.features, 256), max_blocks),
+                   dim3(256), 0, stream, args, groups, gradient_count<Gated>);
+    return;
+  }
+  const device::properties properties = device::current_properties();
+  const bool bulk = properties.compute_capability >= 90;
+  float* const floats = static_cast<float*>(scratch);
+  if (!is_per_token(groups) &&
+      launch_backward_one_pass<Gated>(args, groups, floats, stream, properties, bulk)) {
+    return;
+  }
+  launch_backward_two_pass<Gated>(args, groups, floats, stream, properties.multiprocessors);
 }
 
 }  // namespace adaptiveload::detail

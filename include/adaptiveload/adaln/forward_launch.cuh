@@ -12,22 +12,25 @@ namespace adaptiveload::detail {
 /// Calls `f(team, vectors, threads)` with the team that takes a row of `features` elements in
 /// `forward_tiles`, as constants, and the block's threads; false if none does.
 ///
-/// Up to 3 accesses a thread and 4 warps; wider rows 5 accesses, then 6, and more warps: the
-/// registers of scale and shift grow with the accesses, the waiting at barriers with the warps.
-template <int Width, class F>
+/// Up to 3 accesses a thread and 4 warps. Wider rows take 5 accesses and more warps, with a gate 3
+/// and more warps, the widest 6: the registers of the modulations grow with the accesses, the
+/// waiting at barriers with the warps.
+template <bool Gated, int Width, class F>
 bool with_forward_team(std::int64_t features, F f) {
   const std::int64_t accesses = features / Width;
   if (accesses <= 8) return f(constant<8>{}, constant<1>{}, 128), true;
   if (accesses <= 16) return f(constant<16>{}, constant<1>{}, 128), true;
   std::int64_t warps = ceil_divide(accesses, 3 * 32);
-  if (warps > 4) warps = std::max<std::int64_t>(4, ceil_divide(accesses, 5 * 32));
+  if (!Gated && warps > 4) warps = std::max<std::int64_t>(4, ceil_divide(accesses, 5 * 32));
   if (warps > 12) warps = ceil_divide(accesses, 6 * 32);
   if (warps > 12) return false;
   const int threads = 32 * static_cast<int>(warps);
   const auto run = [&](auto team) {
     with_constant<6>(ceil_divide(accesses, threads), [&](auto vectors) {
-      if constexpr ((team.value == block_team) == (vectors.value > 3) &&
-                    (team.value <= 32 || vectors.value * team.value > 3 * (team.value - 32))) {
+      constexpr bool block = team.value == block_team;
+      if constexpr (block ? vectors.value >= (Gated ? 3 : 4)
+                          : vectors.value <= 3 && (team.value == 32 || vectors.value * team.value >
+                                                                           3 * (team.value - 32))) {
         f(team, vectors, threads);
       }
     });
@@ -40,35 +43,57 @@ bool with_forward_team(std::int64_t features, F f) {
   return true;
 }
 
-/// `bulk`: by bulk copies, for compute capability 9.0 and later.
+/// The arguments without a gate as `forward_tiles` takes them.
 template <class X, class M, class Y>
-void launch_forward(const layernorm_modulate_args<X, M, Y>& args, cudaStream_t stream, bool bulk) {
-  constexpr const char* name = "layernorm_modulate_forward";
+forward_arguments<X, M, Y> without_gate(const layernorm_modulate_args<X, M, Y>& args) {
+  return {.shape = args.shape,
+          .residual = args.x,
+          .branch = nullptr,
+          .gate = {},
+          .scale = args.scale,
+          .shift = args.shift,
+          .r = nullptr,
+          .y = args.y,
+          .mean = args.mean,
+          .rstd = args.rstd,
+          .epsilon = args.epsilon,
+          .kind = args.kind,
+          .form = args.form};
+}
+
+/// `bulk`: by bulk copies, for compute capability 9.0 and later.
+template <bool Gated, class X, class M, class Y>
+void launch_forward(forward_arguments<X, M, Y> args, cudaStream_t stream, bool bulk) {
+  constexpr const char* name =
+      Gated ? "gate_residual_layernorm_modulate_forward" : "layernorm_modulate_forward";
   constexpr int width = vector_width<X, Y>;
-  const std::int64_t rows = detail::rows(args.shape), features = args.shape.features;
-  const bool vectors = packs_fit<width>(args.x, features) && packs_fit<width>(args.y, features) &&
-                       packs_fit<width>(args.scale.data, features, args.scale.batch_stride) &&
-                       packs_fit<width>(args.shift.data, features, args.shift.batch_stride) &&
-                       bulk_copies_fit(args.x, features) && rows <= max_blocks;
+  const std::int64_t features = args.shape.features;
+  const row_groups groups = groups_of(args.shape, args.gate, args.scale, args.shift);
+  const bool vectors = rows_fit<width>(features, args.residual, args.branch, args.r, args.y) &&
+                       modulations_fit<width>(args.gate, args.scale, args.shift);
 
   const auto in_tiles = [&](auto team, auto vectors_per_thread, int threads) {
     const int teams = is_part_of_warp<team.value> ? threads / std::max(team.value, 1) : 1;
     const int tile_rows = forward_rows<team.value, vectors_per_thread.value> * teams;
     const std::size_t shared =
-        static_cast<std::size_t>(tile_rows * features) * sizeof(X) +
+        static_cast<std::size_t>(tile_rows * features) *
+            (Gated ? 2 * sizeof(X) + sizeof(Y) : sizeof(X)) +
         static_cast<std::size_t>(2 * tile_rows / teams * (threads / 32)) * sizeof(float) +
         sizeof(device::transfer_barrier);
-    device::launch(name, forward_tiles<X, M, Y, team.value, width, vectors_per_thread.value>,
-                   ceil_divide(rows, tile_rows), dim3(static_cast<unsigned>(threads)), shared,
-                   stream, args, bulk);
+    device::launch(name, forward_tiles<X, M, Y, Gated, team.value, width, vectors_per_thread.value>,
+                   ceil_divide(groups.rows, tile_rows), dim3(static_cast<unsigned>(threads)), shared,
+                   stream, args, groups, bulk);
   };
-  if (vectors && with_forward_team<width>(features, in_tiles)) return;
+  if (vectors && bulk_copies_fit(features, args.residual, args.branch) &&
+      groups.rows <= max_blocks && with_forward_team<Gated, width>(features, in_tiles)) {
+    return;
+  }
 
   with_width<width>(vectors, [&](auto chosen) {
     const int threads = streamed_threads(features, chosen.value);
-    device::launch(name, forward_streamed<X, M, Y, chosen.value>, std::min(rows, max_blocks),
-                   dim3(static_cast<unsigned>(threads)),
-                   static_cast<std::size_t>(threads) / 32 * sizeof(sums<2>), stream, args);
+    device::launch(name, forward_streamed<X, M, Y, Gated, chosen.value>,
+                   std::min(groups.rows, max_blocks), dim3(static_cast<unsigned>(threads)),
+                   static_cast<std::size_t>(threads) / 32 * sizeof(sums<2>), stream, args, groups);
   });
 }
 

@@ -34,26 +34,6 @@ struct team_position {
   }
 };
 
-/// Sample and token of a row.
-struct row_position {
-  std::int64_t sample, token;
-
-  __device__ row_position(std::int64_t row, std::int64_t tokens) {
-    if ((row | tokens) >> 32 == 0) {  // a 64-bit division is a long subroutine
-      sample = static_cast<std::uint32_t>(row) / static_cast<std::uint32_t>(tokens);
-    } else {
-      sample = row / tokens;
-    }
-    token = row - sample * tokens;
-  }
-
-  __device__ void advance_one(std::int64_t tokens) {
-    if (++token < tokens) return;
-    ++sample;
-    token = 0;
-  }
-};
-
 /// Sums over a team, for every thread of it. `storage`, used by block teams alone, is shared
 /// memory for one T a warp; it may be written again after the next barrier.
 template <int Team, class T, class Op>
@@ -116,6 +96,11 @@ __device__ void sum_over_warps(float (&values)[N], int warps, int warp, float* s
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) values[i] = warp_broadcast(total, i);
+}
+
+/// The rest of a table, if there is one.
+__device__ inline const float* from_feature(const float* table, std::int64_t feature) {
+  return table == nullptr ? nullptr : table + feature;
 }
 
 template <int N>

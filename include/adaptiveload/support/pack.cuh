@@ -85,39 +85,75 @@ __device__ void copy_pack(T* shared, const T* global) {
 /// Whether what is written will be read again soon.
 enum class reuse { soon, late };
 
-/// Rounds to T and writes.
+/// Writes a pack.
 template <reuse Reuse = reuse::soon, class T, int Width>
-__device__ void store_pack(T* address, const float (&values)[Width]) {
+__device__ void write_pack(T* address, const pack<T, Width>& values) {
   using result = pack<T, Width>;
-  constexpr int each = Width / result::accesses;
 #pragma unroll
   for (int i = 0; i < result::accesses; ++i) {
-    typename result::access rounded;
+    const auto to = reinterpret_cast<typename result::access*>(address) + i;
+    if constexpr (Reuse == reuse::late) {
+      device::store_streaming(to, values.parts[i]);
+    } else {
+      device::store(to, values.parts[i]);
+    }
+  }
+}
+
+template <class T, int Width>
+__device__ pack<T, Width> round_pack(const float (&values)[Width]) {
+  using result = pack<T, Width>;
+  constexpr int each = Width / result::accesses;
+  result rounded;
+#pragma unroll
+  for (int i = 0; i < result::accesses; ++i) {
+    auto& part = rounded.parts[i];
     if constexpr (std::is_same_v<T, float> || each == 1) {
 #pragma unroll
-      for (int k = 0; k < each; ++k) rounded.values[k] = from_float<T>(values[i * each + k]);
+      for (int k = 0; k < each; ++k) part.values[k] = from_float<T>(values[i * each + k]);
     } else {  // one instruction converts a pair
 #pragma unroll
       for (int k = 0; k < each; k += 2) {
         const float low = values[i * each + k], high = values[i * each + k + 1];
         if constexpr (std::is_same_v<T, __nv_bfloat16>) {
           const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-          rounded.values[k] = pair.x;
-          rounded.values[k + 1] = pair.y;
+          part.values[k] = pair.x;
+          part.values[k + 1] = pair.y;
         } else {
           const __half2 pair = __floats2half2_rn(low, high);
-          rounded.values[k] = pair.x;
-          rounded.values[k + 1] = pair.y;
+          part.values[k] = pair.x;
+          part.values[k + 1] = pair.y;
         }
       }
     }
-    const auto to = reinterpret_cast<typename result::access*>(address) + i;
-    if constexpr (Reuse == reuse::late) {
-      device::store_streaming(to, rounded);
-    } else {
-      device::store(to, rounded);
-    }
   }
+  return rounded;
+}
+
+/// Rounds to T and writes.
+template <reuse Reuse = reuse::soon, class T, int Width>
+__device__ void store_pack(T* address, const float (&values)[Width]) {
+  write_pack<Reuse>(address, round_pack<T>(values));
+}
+
+template <class T, int Width>
+__device__ float mean_of(const pack<T, Width>& values) {
+  float mean = 0;
+#pragma unroll
+  for (int k = 0; k < Width; ++k) mean += values[k] * (1.f / Width);
+  return mean;
+}
+
+/// Reads a pack of a vector and adds that of a table, unless it is null.
+template <class T, int Width>
+__device__ void read_pack(const T* address, const float* table, float (&values)[Width]) {
+  const auto read = load_pack<Width>(address);
+#pragma unroll
+  for (int k = 0; k < Width; ++k) values[k] = read[k];
+  if (table == nullptr) return;
+  const auto more = load_pack<Width>(table);
+#pragma unroll
+  for (int k = 0; k < Width; ++k) values[k] += more[k];
 }
 
 }  // namespace adaptiveload::detail
