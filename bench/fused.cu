@@ -26,13 +26,13 @@ std::vector<contender> fused() {
   // One of the kernels, whichever the library would choose.
   const auto backward_by = [=](auto launch) {
     return [=](const tensors& t) {
-      return with_scratch(
-          t, al::layernorm_modulate_backward_scratch_bytes(t.shape),
-          [launch, device = al::device::current_properties()](const auto& args,
-                                                              cudaStream_t stream) {
-            launch(al::detail::kernel_arguments(args), al::detail::groups_of(args.shape),
-                   static_cast<float*>(args.scratch), stream, device);
-          });
+      return with_scratch(t, al::layernorm_modulate_backward_scratch_bytes(t.shape),
+                          [launch, device = al::device::current_properties()](const auto& args,
+                                                                              cudaStream_t stream) {
+                            launch(al::detail::kernel_arguments(args),
+                                   al::detail::groups_of(args.shape),
+                                   static_cast<float*>(args.scratch), stream, device);
+                          });
     };
   };
   const auto two_pass = backward_by([](const auto& args, const auto& groups, float* scratch,

@@ -29,8 +29,7 @@ void layernorm_modulate_forward(const layernorm_modulate_args<X, M, Y>& args,
 /// Bytes of scratch that `layernorm_modulate_backward` needs for a shape on the current device.
 inline std::size_t layernorm_modulate_backward_scratch_bytes(const activation_shape& shape) {
   detail::check_shape(shape);
-  return detail::backward_scratch_bytes<false>(shape,
-                                               device::current_properties().multiprocessors);
+  return detail::backward_scratch_bytes<false>(shape, device::current_properties().multiprocessors);
 }
 
 /// The gradients of `layernorm_modulate`; see `layernorm_modulate_backward_args`.

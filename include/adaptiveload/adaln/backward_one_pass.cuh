@@ -18,10 +18,10 @@ struct unit_rows {
   int row, end;  ///< the next row, and the end of its group or of the block's rows
 
   /// From row `start` of the block on, where `group` begins or goes on.
-  __device__ unit_rows(const row_groups& groups, std::int64_t group, std::int64_t first, int start,
+  __device__ unit_rows(const row_groups& groups, std::int64_t of, std::int64_t first, int start,
                        int block_rows, int unit)
-      : group(group), row(start + unit) {
-    const std::int64_t group_end = groups.begin(group + 1) - first;
+      : group(of), row(start + unit) {
+    const std::int64_t group_end = groups.begin(of + 1) - first;
     end = group_end < block_rows ? static_cast<int>(group_end) : block_rows;
   }
 
@@ -37,8 +37,8 @@ struct unit_rows {
 /// What a block of `backward_one_pass` is made of, and its shared memory.
 ///
 /// `units` of `warps` warps each take a row at a time, and wait for nobody but each other. A unit's
-/// ring of `stages` rows of all inputs is filled ahead. 72 KB of rows under way keep an H200's memory
-/// busy, more slow it down.
+/// ring of `stages` rows of all inputs is filled ahead. 72 KB of rows under way keep an H200's
+/// memory busy, more slow it down.
 struct one_pass_block {
   int features = 0, warps = 0, units = 0, stages = 0;
   int row_bytes = 0;  ///< of all inputs

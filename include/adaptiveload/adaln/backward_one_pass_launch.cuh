@@ -49,11 +49,12 @@ void launch_fold(const backward_arguments<Normalized, X, M, Y>& args, const row_
                        .by_group = by_group,
                        .spanning = by_group ? groups.count : deal.blocks - 1,
                        .tiles = ceil_divide(args.shape.features, 128)};
-  device::launch_overlapping(
-      overlaps, Gated ? "gate_residual_layernorm_modulate_backward: fold"
-                      : "layernorm_modulate_backward: fold",
-      backward_fold<Normalized, X, M, Y>, std::min(plan.pieces(partial.gradients), max_blocks),
-      dim3(128), 128 * 4 * sizeof(float), stream, args, groups, plan, partial);
+  device::launch_overlapping(overlaps,
+                             Gated ? "gate_residual_layernorm_modulate_backward: fold"
+                                   : "layernorm_modulate_backward: fold",
+                             backward_fold<Normalized, X, M, Y>,
+                             std::min(plan.pieces(partial.gradients), max_blocks), dim3(128),
+                             128 * 4 * sizeof(float), stream, args, groups, plan, partial);
 }
 
 /// False, and nothing is launched, if the rows do not fit. `bulk`: by bulk copies, for compute

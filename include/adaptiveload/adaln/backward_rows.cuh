@@ -130,8 +130,8 @@ struct row_gradient {
 };
 
 /// Adds the sums of groups that lie in several runs, and makes the totals. Piece (i, gradient,
-/// tile) is of 128 columns: `by_group` of group i, else of the group that run i + 1 goes on with, if
-/// it began in run i; the last i of the totals. Four warps add every fourth run's part.
+/// tile) is of 128 columns: `by_group` of group i, else of the group that run i + 1 goes on with,
+/// if it began in run i; the last i of the totals. Four warps add every fourth run's part.
 struct fold_plan {
   row_deal deal;
   bool by_group;

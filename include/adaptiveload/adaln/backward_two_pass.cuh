@@ -7,7 +7,8 @@
 #include <cstdint>
 
 /// The backward in two passes over its inputs, as published (Guo et al. 2026): dx by rows, then the
-/// gradients of the modulations by a grid of column tiles. Gradients per token are made by rows too.
+/// gradients of the modulations by a grid of column tiles. Gradients per token are made by rows
+/// too.
 namespace adaptiveload::detail {
 
 __device__ inline void add_row_sums(sums<3>& sum, float difference, float gradient) {
@@ -18,8 +19,8 @@ __device__ inline void add_row_sums(sums<3>& sum, float difference, float gradie
 
 /// The multiplier of n(x), of `Width` features from the i-th.
 template <int Width, class Arguments>
-__device__ void read_multiplier(const Arguments& args, const row_groups& groups,
-                                std::int64_t group, std::int64_t i, float (&multiplier)[Width]) {
+__device__ void read_multiplier(const Arguments& args, const row_groups& groups, std::int64_t group,
+                                std::int64_t i, float (&multiplier)[Width]) {
   read_pack(groups.vector(args.scale, group) + i, from_feature(args.scale.table, i), multiplier);
 #pragma unroll
   for (int k = 0; k < Width; ++k) multiplier[k] += args.form == modulate::one_plus_scale ? 1 : 0;
@@ -33,9 +34,9 @@ inline constexpr int row_gradient_floats = Gated ? 3 : 1;
 template <bool Gated, int Width, class Normalized, class X, class M, class Y>
 __device__ void write_row_gradients(const backward_arguments<Normalized, X, M, Y>& args,
                                     const row_groups& groups, bool per_token, std::int64_t row,
-                                    std::int64_t group, std::int64_t i,
-                                    const row_gradient& result, const pack<Normalized, Width>& r,
-                                    const pack<Y, Width>& dy, const float (&multiplier)[Width]) {
+                                    std::int64_t group, std::int64_t i, const row_gradient& result,
+                                    const pack<Normalized, Width>& r, const pack<Y, Width>& dy,
+                                    const float (&multiplier)[Width]) {
   const std::int64_t at = row * args.shape.features + i;
   float d[Width], normal[Width];
 #pragma unroll
@@ -145,8 +146,8 @@ __global__ void __launch_bounds__(512)
 #pragma unroll
       for (int k = 0; k < Width; ++k) add_row_sums(sum, r_i[k] - mean, dy_i[k] * multiplier[k]);
     }
-    const row_gradient result(args.kind, mean, args.rstd[row],
-                              block_reduce(sum, plus{}, storage), 1 / static_cast<float>(features));
+    const row_gradient result(args.kind, mean, args.rstd[row], block_reduce(sum, plus{}, storage),
+                              1 / static_cast<float>(features));
     for (std::int64_t i = start; i < features; i += step) {
       float multiplier[Width];
       read_multiplier(args, groups, group, i, multiplier);

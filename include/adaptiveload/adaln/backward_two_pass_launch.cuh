@@ -37,11 +37,11 @@ void launch_backward_two_pass(const backward_arguments<Normalized, X, M, Y>& arg
     constexpr bool block = team.value == block_team;
     const std::int64_t teams = block ? 1 : threads / std::max(team.value, 1);
     const std::size_t warps = static_cast<std::size_t>(threads) / 32;
-    device::launch(name,
-                   backward_rows_in_registers<Normalized, X, M, Y, Gated, team.value, width,
-                                              packs.value>,
-                   ceil_divide(rows, teams), dim3(static_cast<unsigned>(threads)),
-                   block ? warps * sizeof(sums<3>) : 0, stream, args, groups, per_token, saved);
+    device::launch(
+        name,
+        backward_rows_in_registers<Normalized, X, M, Y, Gated, team.value, width, packs.value>,
+        ceil_divide(rows, teams), dim3(static_cast<unsigned>(threads)),
+        block ? warps * sizeof(sums<3>) : 0, stream, args, groups, per_token, saved);
   };
   if (!(vectors && rows <= max_blocks && with_team<width>(features, in_registers))) {
     with_width<width>(vectors, [&](auto chosen) {
@@ -57,8 +57,7 @@ void launch_backward_two_pass(const backward_arguments<Normalized, X, M, Y>& arg
   row_groups sum_groups = groups;
   if (per_token) {
     for (auto& gradient : to_sum.gradients) gradient.data = nullptr;
-    sum_groups = {
-        .rows = rows, .count = 1, .tokens = rows, .per_sample = 1, .cu_seqlens = nullptr};
+    sum_groups = {.rows = rows, .count = 1, .tokens = rows, .per_sample = 1, .cu_seqlens = nullptr};
   }
   const auto wanted = [](const auto& gradient) {
     return gradient.data != nullptr || gradient.total != nullptr;
@@ -92,14 +91,13 @@ template <bool Gated, class Normalized, class X, class M, class Y>
 void launch_backward(backward_arguments<Normalized, X, M, Y> args, void* scratch,
                      cudaStream_t stream) {
   auto& [scale, shift, gate] = args.gradients;
-  const row_groups groups =
-      groups_of(args.shape, args.gate, args.scale, scale, shift, gate);
+  const row_groups groups = groups_of(args.shape, args.gate, args.scale, scale, shift, gate);
   if (groups.rows == 0) {
-    device::launch(Gated ? "gate_residual_layernorm_modulate_backward"
-                         : "layernorm_modulate_backward",
-                   backward_of_nothing<backward_arguments<Normalized, X, M, Y>>,
-                   std::min(ceil_divide((groups.count + 1) * args.shape.features, 256), max_blocks),
-                   dim3(256), 0, stream, args, groups, gradient_count<Gated>);
+    device::launch(
+        Gated ? "gate_residual_layernorm_modulate_backward" : "layernorm_modulate_backward",
+        backward_of_nothing<backward_arguments<Normalized, X, M, Y>>,
+        std::min(ceil_divide((groups.count + 1) * args.shape.features, 256), max_blocks), dim3(256),
+        0, stream, args, groups, gradient_count<Gated>);
     return;
   }
   const device::properties properties = device::current_properties();

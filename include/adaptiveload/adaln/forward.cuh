@@ -107,8 +107,8 @@ inline constexpr int forward_blocks = Team == block_team ? 1
 /// next tile were tried and lost 8 %: those of a grid that start in order read and write nearer to
 /// each other. Row length: at most Width * Vectors * team size, a multiple of Width.
 template <class X, class M, class Y, bool Gated, int Team, int Width, int Vectors>
-__global__ void
-__launch_bounds__(forward_threads<Gated, Team, Vectors>, forward_blocks<Gated, Team, Vectors>)
+__global__ void __launch_bounds__(forward_threads<Gated, Team, Vectors>,
+                                  forward_blocks<Gated, Team, Vectors>)
     forward_tiles(forward_arguments<X, M, Y> args, row_groups groups, bool bulk) {
   constexpr int Rows = forward_rows<Team, Vectors>;
   const team_position<is_part_of_warp<Team> ? Team : block_team> position;
@@ -133,8 +133,8 @@ __launch_bounds__(forward_threads<Gated, Team, Vectors>, forward_blocks<Gated, T
   const int first = unbounded < count ? unbounded : count - 1;
   const int mine = count - unbounded < Rows ? count - unbounded : Rows;
 
-  // Only the last pack of a thread may lie beyond the row. Then it is another one again, its sums and
-  // outputs left out: branches around the work on a pack would keep the work on others from
+  // Only the last pack of a thread may lie beyond the row. Then it is another one again, its sums
+  // and outputs left out: branches around the work on a pack would keep the work on others from
   // starting.
   const int beyond = ((Vectors - 1) * team_size + position.thread) * Width;
   const bool last_in_row = beyond < features;
@@ -144,8 +144,8 @@ __launch_bounds__(forward_threads<Gated, Team, Vectors>, forward_blocks<Gated, T
   };
   const auto in_row = [&](int v) { return v + 1 < Vectors || last_in_row; };
 
-  const auto read = [&](const modulation<M>& from, std::int64_t group, float plus,
-                        float(&to)[Vectors][Width]) {
+  const auto read_vector = [&](const modulation<M>& from, std::int64_t group, float plus,
+                               float(&to)[Vectors][Width]) {
     const M* const vector = groups.vector(from, group);
 #pragma unroll
     for (int v = 0; v < Vectors; ++v) {
@@ -163,11 +163,11 @@ __launch_bounds__(forward_threads<Gated, Team, Vectors>, forward_blocks<Gated, T
   };
   float scale[Vectors][Width], shift[Vectors][Width] = {};
   const auto read_modulation = [&](std::int64_t group) {
-    read(args.scale, group, args.form == modulate::one_plus_scale ? 1 : 0, scale);
-    if (args.shift.data != nullptr) read(args.shift, group, 0, shift);
+    read_vector(args.scale, group, args.form == modulate::one_plus_scale ? 1 : 0, scale);
+    if (args.shift.data != nullptr) read_vector(args.shift, group, 0, shift);
   };
-  // Calls f(group) for the tile's row, if it is of another group than the one before: `end` is where
-  // the group of the one before does, in rows of the tile.
+  // Calls f(group) for the tile's row, if it is of another group than the one before: `end` is
+  // where the group of the one before does, in rows of the tile.
   const auto in_group_of = [&](int row, int& end, auto f) {
     if (row < end) return;
     const std::int64_t group = groups.of(start + row);
@@ -196,7 +196,7 @@ __launch_bounds__(forward_threads<Gated, Team, Vectors>, forward_blocks<Gated, T
   if constexpr (Gated) {
     float gate[Vectors][Width], gate_of_first[Width];
     const auto read_gate = [&](std::int64_t group) {
-      read(args.gate, group, 0, gate);
+      read_vector(args.gate, group, 0, gate);
       read_pack(groups.vector(args.gate, group), args.gate.table, gate_of_first);
     };
     const auto gated = [&](const X* x, const float(&with)[Width]) {

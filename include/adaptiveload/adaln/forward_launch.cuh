@@ -81,8 +81,8 @@ void launch_forward(forward_arguments<X, M, Y> args, cudaStream_t stream, bool b
         static_cast<std::size_t>(2 * tile_rows / teams * (threads / 32)) * sizeof(float) +
         sizeof(device::transfer_barrier);
     device::launch(name, forward_tiles<X, M, Y, Gated, team.value, width, vectors_per_thread.value>,
-                   ceil_divide(groups.rows, tile_rows), dim3(static_cast<unsigned>(threads)), shared,
-                   stream, args, groups, bulk);
+                   ceil_divide(groups.rows, tile_rows), dim3(static_cast<unsigned>(threads)),
+                   shared, stream, args, groups, bulk);
   };
   if (vectors && bulk_copies_fit(features, args.residual, args.branch) &&
       groups.rows <= max_blocks && with_forward_team<Gated, width>(features, in_tiles)) {

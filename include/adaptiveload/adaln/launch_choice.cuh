@@ -19,8 +19,8 @@ constexpr std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
 template <int Value>
 using constant = std::integral_constant<int, Value>;
 
-/// Whether `pack`s of Width elements may be accessed at `data` and at whole multiples of the strides
-/// from it.
+/// Whether `pack`s of Width elements may be accessed at `data` and at whole multiples of the
+/// strides from it.
 template <int Width, class T, class... Stride>
 bool packs_fit(const T* data, Stride... stride) {
   constexpr std::int64_t bytes = pack<T, Width>::access_bytes;
@@ -37,8 +37,7 @@ bool rows_fit(std::int64_t features, const T*... data) {
 /// Whether the vectors of these modulations may.
 template <int Width, class... M>
 bool modulations_fit(const modulation<M>&... modulations) {
-  return ((packs_fit<Width>(modulations.data, modulations.batch_stride,
-                            modulations.group_stride) &&
+  return ((packs_fit<Width>(modulations.data, modulations.batch_stride, modulations.group_stride) &&
            packs_fit<Width>(modulations.table)) &&
           ...);
 }

@@ -72,8 +72,8 @@ row_groups groups_of(const activation_shape& shape, Vectors&... vectors) {
                     .tokens = shape.tokens / shape.groups,
                     .per_sample = shape.groups,
                     .cu_seqlens = shape.cu_seqlens};
-  const bool one_stride = ((shape.batch == 1 ||
-                            vectors.batch_stride == shape.groups * vectors.group_stride) && ...);
+  const bool one_stride =
+      ((shape.batch == 1 || vectors.batch_stride == shape.groups * vectors.group_stride) && ...);
   if (groups.per_sample > 1 && one_stride) {
     groups.per_sample = 1;
     ((vectors.batch_stride = vectors.group_stride), ...);
