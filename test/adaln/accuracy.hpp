@@ -2,10 +2,14 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
 #include <type_traits>
 
 /// How far an output may be from a computation in double, relative in norm, by its storage type:
@@ -49,4 +53,23 @@ class distance {
 
  private:
   double difference_ = 0, size_ = 0, worst_ = 0;
+};
+
+/// Distances of outputs, gathered by several threads.
+class distances {
+ public:
+  void add(const std::string& name, const distance& d) {
+    const std::lock_guard guard(lock_);
+    all_[name].add(d);
+  }
+  void expect_near(const std::string& name, double bound) const {
+    const auto found = all_.find(name);
+    if (found == all_.end()) return;  // of no rows
+    EXPECT_LE(found->second.in_norm(), bound) << name << ", relative in norm";
+    EXPECT_LE(found->second.of_worst(), 8 * bound) << name << ", the worst element";
+  }
+
+ private:
+  std::mutex lock_;
+  std::map<std::string, distance> all_;
 };
