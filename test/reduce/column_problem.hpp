@@ -57,9 +57,8 @@ class column_problem {
             .matrix = matrix.on_device(),
             .row_stride = options.between_rows == 0 ? 0 : row_stride,
             .weights = options.weighted_sums ? weights.on_device() : nullptr,
-            .sums = options.sums ? first_group(sums) : adaptiveload::column_sums{},
-            .weighted_sums =
-                options.weighted_sums ? first_group(weighted_sums) : adaptiveload::column_sums{},
+            .sums = first_group(sums, options.sums),
+            .weighted_sums = first_group(weighted_sums, options.weighted_sums),
             .scratch = scratch.data(),
             .scratch_bytes = scratch.bytes()};
   }
@@ -158,8 +157,8 @@ class column_problem {
   std::size_t place(std::int64_t group, std::int64_t column) const {
     return static_cast<std::size_t>(first_place() + group * group_stride + column);
   }
-  adaptiveload::column_sums first_group(tensor<float>& of) {
-    return {of.on_device() + first_place(), group_stride};
+  adaptiveload::column_sums first_group(tensor<float>& of, bool wanted) {
+    return {wanted ? of.on_device() + first_place() : nullptr, group_stride};
   }
   static std::int64_t written(const tensor<float>& of) {
     return std::count_if(of.host.begin(), of.host.end(), tensor<float>::is_written);

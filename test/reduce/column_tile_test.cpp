@@ -25,7 +25,7 @@ __global__ void column_sums(const float* matrix, int columns, std::int64_t first
   al::column_tile_sum<Width, 2, Rows>(
       first, last, reinterpret_cast<float*>(al::device::shared_memory()),
       [&](float(&sum)[2][Width], int column, std::int64_t row) {
-        for (int r = 0; r < Rows && row < last; ++r, row += teams) {
+        for (int r = 0; r == 0 || (r < Rows && row < last); ++r, row += teams) {
           for (int k = 0; k < Width; ++k) {
             if (tile + column + k >= columns) break;
             const float value = matrix[row * columns + tile + column + k];

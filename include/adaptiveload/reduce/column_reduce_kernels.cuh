@@ -62,21 +62,18 @@ struct column_tiling {
     const std::int64_t packs = ceil(columns, width);
     lanes = static_cast<int>(
         std::bit_ceil(static_cast<std::uint64_t>(std::min<std::int64_t>(packs, 32))));
-    if (one_tile || rows <= rows_of_one_tile) {
-      while (lanes * width * element_bytes > least_bytes &&
-             groups * ceil(packs, lanes) < 2 * multiprocessors) {
-        lanes /= 2;
-      }
-      d_tiles = ceil(packs, lanes);
-      n_tiles = 1;
-      rows_per_tile = std::max<std::int64_t>(rows, 1);
-    } else {
-      d_tiles = ceil(packs, lanes);
-      n_tiles = ceil(tiles_per_multiprocessor * multiprocessors, groups * d_tiles);
-      rows_per_tile = ceil(ceil(rows, n_tiles), rows_of_block) * rows_of_block;
-      n_tiles = ceil(rows, rows_per_tile);
+    const bool alone = one_tile || rows <= rows_of_one_tile;
+    while (alone && lanes * width * element_bytes > least_bytes &&
+           groups * ceil(packs, lanes) < 2 * multiprocessors) {
+      lanes /= 2;
     }
-    const std::int64_t working = lanes * ceil(rows_per_tile, rows_at_once);
+    d_tiles = ceil(packs, lanes);
+    n_tiles = alone ? 1 : ceil(tiles_per_multiprocessor * multiprocessors, groups * d_tiles);
+    rows_per_tile =
+        ceil(ceil(std::max<std::int64_t>(rows, 1), n_tiles), rows_of_block) * rows_of_block;
+    n_tiles = ceil(std::max<std::int64_t>(rows, 1), rows_per_tile);
+    const std::int64_t working =
+        lanes * ceil(std::clamp<std::int64_t>(rows, 1, rows_per_tile), rows_at_once);
     threads = static_cast<int>(std::min<std::int64_t>(ceil(working, 32) * 32, column_tile_threads));
   }
 };
