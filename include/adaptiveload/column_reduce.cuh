@@ -158,8 +158,9 @@ inline std::size_t column_reduce_scratch_bytes(const column_reduce_shape& shape)
 ///
 /// Asynchronous on the caller's stream; allocates nothing, can be captured into a CUDA graph, and
 /// gives the same bits for the same inputs, equally aligned, on the same kind of device. Fast where
-/// columns, strides and addresses allow accesses of 16 bytes, correct everywhere. Throws `std::invalid_argument` on
-/// a bad argument, before anything is launched, and `cuda_error` if a launch fails.
+/// columns, strides and addresses allow accesses of 16 bytes, correct everywhere. Throws
+/// `std::invalid_argument` on a bad argument, before anything is launched, and `cuda_error` if a
+/// launch fails.
 template <class T>
 void column_reduce(const column_reduce_args<T>& args, cudaStream_t stream = nullptr) {
   detail::check_arguments(args);
