@@ -34,8 +34,10 @@ INSTANTIATE_TEST_SUITE_P(, AdaLnOfWidth,
 
 TEST_P(AdaLnOfWidth, IsAccurate) {
   const auto& [op, features] = GetParam();
-  std::vector<al::activation_shape> shapes{
-      {1, 1, features}, {2, 1, features}, {1, 31, features}, {3, 5, features}};
+  std::vector<al::activation_shape> shapes{{1, 1, features},
+                                           {2, 1, features},
+                                           {1, features > 1536 ? 7 : 31, features},
+                                           {3, features > 1536 ? 2 : 5, features}};
   if (large_cases) {
     shapes.insert(shapes.end(), {{1, 4096, features}, {4, 1024, features}, {1, 70000, features}});
     if (features <= 1536) {
@@ -50,18 +52,18 @@ TEST_P(AdaLn, TakesAnyWidth) {
   for (const std::int64_t features :
        {2,   3,   8,   15,  16,   24,   56,   65,   72,   120,  136,   248,  256,
         257, 264, 480, 520, 1000, 1032, 1600, 2000, 2056, 4000, 20480, 32768}) {
-    expect_accurate(GetParam(), {2, 3, features});
+    expect_accurate(GetParam(), {2, features > 4000 ? 1 : 3, features});
   }
 }
 
 TEST_P(AdaLn, TakesSamplesOfAnyLength) {
   for (const std::int64_t tokens : {1, 2, 3, 4, 5, 7, 8, 9, 63, 64, 65, 255, 256, 257, 300}) {
-    expect_accurate(GetParam(), {large_cases ? 300 : 3, tokens, 64});
+    expect_accurate(GetParam(), {large_cases ? 300 : 2, tokens, 64});
   }
 }
 
 TEST_P(AdaLn, TakesManySamples) {
-  for (const std::int64_t batch : {5, 64, 67, large_cases ? 70000 : 700}) {
+  for (const std::int64_t batch : {5, 64, 67, large_cases ? 70000 : 300}) {
     expect_accurate(GetParam(), {batch, 1, 64});
     expect_accurate(GetParam(), {batch, 3, 8});
   }
@@ -80,14 +82,14 @@ TEST_P(AdaLn, TakesAnyAlignment) {
     if (argument.ends_with(".total"))
       options.dgate = options.dscale = options.dshift = wanted::both;
     for (const std::int64_t features : {64, 1536}) {
-      expect_accurate(GetParam(), {2, 3, features}, options);
+      expect_accurate(GetParam(), {2, features == 64 ? 3 : 1, features}, options);
     }
   }
 }
 
 TEST_P(AdaLn, WorksInPlace) {
   for (const std::int64_t features : {7, 64, 1536, 3072, 16384}) {
-    expect_accurate(GetParam(), {2, 7, features}, {.in_place = true});
+    expect_accurate(GetParam(), {2, 3, features}, {.in_place = true});
   }
 }
 
@@ -101,7 +103,7 @@ TEST_P(AdaLn, KeepsItsAccuracyAtLargeMeans) {
   for (const float mean : {0.f, 1e3f, 1e4f}) {
     SCOPED_TRACE(mean);
     for (const std::int64_t features : {7, 64, 1536, 5120}) {
-      expect_accurate(GetParam(), {2, large_cases ? 1000 : 7, features}, {.mean = mean});
+      expect_accurate(GetParam(), {2, large_cases ? 1000 : 3, features}, {.mean = mean});
     }
   }
 }
@@ -117,7 +119,7 @@ TEST_P(AdaLn, TakesNoRows) {
 TEST_P(AdaLn, NormalizesByTheRootMeanSquare) {
   for (const float mean : {0.f, 100.f}) {
     for (const std::int64_t features : {1, 7, 64, 100, 1536, 5120, 16384}) {
-      expect_accurate(GetParam(), {2, large_cases ? 1000 : 5, features},
+      expect_accurate(GetParam(), {2, large_cases ? 1000 : 2, features},
                       {.kind = al::norm::root_mean_square, .mean = mean});
     }
   }
@@ -125,17 +127,17 @@ TEST_P(AdaLn, NormalizesByTheRootMeanSquare) {
 
 TEST_P(AdaLn, IsAnAffineNorm) {
   for (const al::norm kind : {al::norm::layer, al::norm::root_mean_square}) {
-    for (const std::int64_t features : {1, 7, 64, 1536, 16384}) {
+    for (const std::int64_t features : {1, 7, 64, 1536, 5120}) {
       problem_options options{.kind = kind,
                               .form = al::modulate::scale,
                               .scale = layout::shared_by_all,
                               .shift = layout::shared_by_all,
                               .dscale = wanted::total,
                               .dshift = wanted::total};
-      expect_accurate(GetParam(), {2, large_cases ? 1000 : 5, features}, options);
+      expect_accurate(GetParam(), {2, large_cases ? 1000 : 2, features}, options);
       options.has_shift = false;
       options.dshift = wanted::nothing;
-      expect_accurate(GetParam(), {2, large_cases ? 1000 : 5, features}, options);
+      expect_accurate(GetParam(), {2, large_cases ? 1000 : 2, features}, options);
     }
   }
 }
@@ -156,12 +158,14 @@ class AdaLnOnDevice : public AdaLn {
 
   void expect_accurate_in_every_kernel() {
     for (const std::int64_t features : {7, 64, 100, 1536, 3072}) {
-      expect_accurate(GetParam(), {4, 9, features});
-      expect_accurate(GetParam(), {2, 9, features, 3});
+      expect_accurate(GetParam(), {3, features > 1000 ? 3 : 9, features});
     }
-    expect_accurate(GetParam(), {2, 3, 16384});
-    const problem_options packed{.lengths = {1, 0, 20, 3}};
-    expect_accurate(GetParam(), packed_shape(packed, 1536), packed);
+    expect_accurate(GetParam(), {2, 1, 16384});
+    for (const std::int64_t features : {64, 1536}) {
+      expect_accurate(GetParam(), {2, 4, features, 2});
+      const problem_options packed{.lengths = {1, 0, 7, 3}};
+      expect_accurate(GetParam(), packed_shape(packed, features), packed);
+    }
   }
 
  private:
@@ -190,8 +194,8 @@ TEST_P(AdaLnOnDevice, TakesAnyNumberOfMultiprocessors) {
     SCOPED_TRACE(multiprocessors);
     device.multiprocessors = multiprocessors;
     for (const al::activation_shape& shape : {al::activation_shape{3, 37, 64},
-                                              {1, 50, 1536},
-                                              {9, 1, 1536},
+                                              {1, 20, 1536},
+                                              {5, 1, 1536},
                                               {5, 3, 100},
                                               {2, 40, 64, 4}}) {
       expect_accurate(GetParam(), shape);

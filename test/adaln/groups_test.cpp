@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,14 +19,14 @@ TEST_P(AdaLn, TakesModulationsWhereTheyLie) {
   for (const layout how : layouts) {
     for (const al::activation_shape& shape : {al::activation_shape{3, 2, 7},
                                               {3, 2, 64},
-                                              {3, 2, 1536},
+                                              {2, 1, 1536},
                                               {1, 5, 64},
                                               {2, 6, 64, 3},
-                                              {2, 4, 1536, 4}}) {
+                                              {2, 2, 1536, 2}}) {
       expect_accurate(GetParam(), shape, {.gate = how, .scale = how, .shift = how});
     }
     for (const layout other : {layout::dense, layout::odd_stride, layout::shared_by_all}) {
-      const al::activation_shape shape{3, 4, 64, 2};
+      const al::activation_shape shape{2, 2, 64, 2};
       expect_accurate(GetParam(), shape, {.gate = how, .scale = other});
       expect_accurate(GetParam(), shape, {.scale = how, .shift = other});
       expect_accurate(GetParam(), shape, {.gate = other, .shift = how});
@@ -33,16 +36,18 @@ TEST_P(AdaLn, TakesModulationsWhereTheyLie) {
 
 TEST_P(AdaLn, TakesModulationsOfFrames) {
   for (const std::int64_t features : {7, 64, 100, 1536}) {
-    for (const al::activation_shape& shape : {al::activation_shape{2, 12, features, 3},
-                                              {3, 8, features, 4},
-                                              {1, 66, features, 2},
-                                              {1, 50, features, 25}}) {
+    for (const al::activation_shape& shape :
+         {al::activation_shape{2, 12, features, 3}, {3, 8, features, 4}}) {
       expect_accurate(GetParam(), shape, {.scale = layout::six_chunks});
     }
   }
-  for (const std::int64_t features : {5120, 16384})
-    expect_accurate(GetParam(), {1, 6, features, 2});
-  expect_accurate(GetParam(), {1, 2 * 300, 64, 2});
+  for (const al::activation_shape& shape : {al::activation_shape{1, 66, 100, 2},
+                                            {1, 50, 64, 25},
+                                            {1, 600, 64, 2},
+                                            {1, 6, 5120, 2},
+                                            {1, 4, 16384, 2}}) {
+    expect_accurate(GetParam(), shape);
+  }
   if (!large_cases) return;
   for (const std::int64_t features : {64, 1536, 5120}) {
     expect_accurate(GetParam(), {1, 32760, features, 21});
@@ -66,24 +71,21 @@ TEST_P(AdaLn, TakesModulationsOfTokens) {
 }
 
 TEST_P(AdaLn, TakesPackedSamples) {
-  std::vector<std::vector<std::int64_t>> packs{{1},
-                                               {0, 1, 0},
-                                               {300, 1, 2, 0, 5, 1, 3, 0, 0, 4, 2, 1},
-                                               {0, 0, 3, 1, 0, 33, 5, 0, 0},
-                                               {100, 130, 70},
-                                               {0, 0}};
+  std::vector<std::vector<std::int64_t>> packs{
+      {1},          {0, 1, 0}, {150, 1, 2, 0, 5, 1, 3, 0, 0, 4, 2, 1}, {0, 0, 3, 1, 0, 33, 5, 0, 0},
+      {50, 90, 30}, {0, 0}};
   packs.emplace_back();
-  for (std::int64_t sample = 0; sample < 100; ++sample) packs.back().push_back(sample % 6);
+  for (std::int64_t sample = 0; sample < 60; ++sample) packs.back().push_back(sample % 6);
   for (const std::vector<std::int64_t>& lengths : packs) {
     const problem_options options{.lengths = lengths};
-    for (const std::int64_t features : {7, 64}) {
-      expect_accurate(GetParam(), packed_shape(options, features), options);
-    }
+    expect_accurate(GetParam(), packed_shape(options, 64), options);
   }
-  problem_options few{.lengths = {17, 0, 1, 2, 5}};
-  for (const std::int64_t features : {1, 100, 1536, 5120, 16384}) {
+  problem_options few{.lengths = {3, 0, 1, 2}};
+  for (const std::int64_t features : {1, 7, 100, 1536, 5120, 16384}) {
     expect_accurate(GetParam(), packed_shape(few, features), few);
   }
+  few.lengths.front() = 17;
+  expect_accurate(GetParam(), packed_shape(few, 1536), few);
   few.shifted = "cu_seqlens";
   few.scale = few.gate = layout::six_chunks;
   expect_accurate(GetParam(), packed_shape(few, 64), few);
@@ -103,12 +105,13 @@ TEST_P(AdaLn, AddsTables) {
   std::vector<std::string> tables = GetParam().modulations;
   tables.push_back("all");
   for (const std::string& table : tables) {
-    for (const std::int64_t features : {1, 7, 64, 100, 1536, 16384}) {
-      expect_accurate(GetParam(), {2, 4, features}, {.table = table});
+    for (const std::int64_t features : {1, 7, 64, 100, 1536}) {
+      expect_accurate(GetParam(), {2, 2, features}, {.table = table});
     }
     expect_accurate(GetParam(), {2, 6, 64, 3}, {.table = table});
-    expect_accurate(GetParam(), {2, 4, 1536, 4}, {.table = table});
+    expect_accurate(GetParam(), {2, 2, 1536, 2}, {.table = table});
   }
+  expect_accurate(GetParam(), {2, 1, 16384}, {.table = "all"});
 }
 
 TEST_P(AdaLn, GivesTheGradientsThatAreWanted) {
@@ -121,14 +124,11 @@ TEST_P(AdaLn, GivesTheGradientsThatAreWanted) {
     all.push_back({.dshift = what});
   }
   for (problem_options& options : all) {
-    for (const al::activation_shape& shape : {al::activation_shape{3, 5, 7},
-                                              {3, 25, 64},
-                                              {2, 6, 64, 3},
-                                              {2, 5, 64, 5},
-                                              {2, 3, 1536},
-                                              {2, 2, 16384}}) {
+    for (const al::activation_shape& shape :
+         {al::activation_shape{3, 5, 7}, {3, 25, 64}, {2, 6, 64, 3}, {2, 5, 64, 5}, {2, 1, 1536}}) {
       expect_accurate(GetParam(), shape, options);
     }
+    if (options.dscale == options.dshift) expect_accurate(GetParam(), {1, 2, 16384}, options);
     options.lengths = {0, 40, 1, 3, 0};
     expect_accurate(GetParam(), packed_shape(options, 64), options);
   }
@@ -143,12 +143,12 @@ TEST_P(AdaLn, SumsTheGradientOfWhatAllShare) {
                             .dscale = what,
                             .dshift = what};
     for (const std::int64_t features : {1, 7, 64, 1536}) {
-      expect_accurate(GetParam(), {3, 12, features}, options);
-      expect_accurate(GetParam(), {2, 12, features, 3}, options);
-      expect_accurate(GetParam(), {2, 8, features, 8}, options);
+      expect_accurate(GetParam(), {3, 4, features}, options);
+      expect_accurate(GetParam(), {2, 6, features, 3}, options);
+      expect_accurate(GetParam(), {2, 3, features, 3}, options);
     }
     for (const al::activation_shape& shape :
-         {al::activation_shape{700, 1, 64}, {1, 700, 64}, {1, 700, 64, 700}, {2, 3, 16384}}) {
+         {al::activation_shape{150, 1, 64}, {1, 150, 64}, {1, 150, 64, 150}, {2, 1, 16384}}) {
       expect_accurate(GetParam(), shape, options);
     }
     if (large_cases) {
@@ -159,7 +159,7 @@ TEST_P(AdaLn, SumsTheGradientOfWhatAllShare) {
         expect_accurate(GetParam(), shape, options);
       }
     }
-    options.lengths = {0, 40, 1, 300, 0};
+    options.lengths = {0, 40, 1, 100, 0};
     expect_accurate(GetParam(), packed_shape(options, 64), options);
   }
 }
@@ -184,7 +184,7 @@ TEST_P(AdaLn, TakesAllOfThisTogether) {
   const auto what = [&] {
     return random.of({wanted::each, wanted::total, wanted::both, wanted::nothing});
   };
-  for (int i = 0; i < (large_cases ? 500 : 30); ++i) {
+  for (int i = 0; i < (large_cases ? 500 : 12); ++i) {
     const std::int64_t features = random.of<std::int64_t>({1, 7, 8, 64, 100, 264, 1536, 1600});
     const std::int64_t frames = random.of<std::int64_t>({1, 1, 3, 7});
     const std::int64_t length = random.of<std::int64_t>({1, 1, 2, 5, 17, large_cases ? 1000 : 40});
