@@ -72,8 +72,8 @@ template <class X, class M = float, class Y = X>
 struct layernorm_modulate_args {
   activation_shape shape;
   const X* x = nullptr;  ///< [batch, tokens, features]
-  modulation<M> scale;
-  modulation<M> shift;             ///< no data: 0
+  modulation<M> scale = {};
+  modulation<M> shift = {};        ///< no data: 0
   Y* y = nullptr;                  ///< [batch, tokens, features]; may be x if Y is X
   statistic_t<X>* mean = nullptr;  ///< [batch, tokens], for the backward; null: not saved
   statistic_t<X>* rstd = nullptr;  ///< [batch, tokens]; as mean
@@ -89,14 +89,14 @@ struct layernorm_modulate_args {
 template <class X, class M = float, class Y = X>
 struct layernorm_modulate_backward_args {
   activation_shape shape;
-  const X* x = nullptr;                  ///< [batch, tokens, features], as in the forward
-  const statistic_t<X>* mean = nullptr;  ///< [batch, tokens], saved by the forward; layer norm alone
+  const X* x = nullptr;  ///< [batch, tokens, features], as in the forward
+  const statistic_t<X>* mean = nullptr;  ///< [batch, tokens], saved by the forward; unless RMS
   const statistic_t<X>* rstd = nullptr;  ///< [batch, tokens], saved by the forward
-  modulation<M> scale;
+  modulation<M> scale = {};
   const Y* dy = nullptr;  ///< [batch, tokens, features]
   X* dx = nullptr;        ///< [batch, tokens, features]; neither in x's place nor in dy's
-  modulation_gradient<statistic_t<X>> dscale;
-  modulation_gradient<statistic_t<X>> dshift;
+  modulation_gradient<statistic_t<X>> dscale = {};
+  modulation_gradient<statistic_t<X>> dshift = {};
   void* scratch = nullptr;        ///< 16-byte aligned; unused on the host
   std::size_t scratch_bytes = 0;  ///< at least `layernorm_modulate_backward_scratch_bytes(shape)`
   norm kind = norm::layer;
@@ -111,9 +111,9 @@ struct gate_residual_layernorm_modulate_args {
   activation_shape shape;
   const X* residual = nullptr;  ///< [batch, tokens, features]
   const X* branch = nullptr;    ///< [batch, tokens, features]
-  modulation<M> gate;
-  modulation<M> scale;
-  modulation<M> shift;             ///< no data: 0
+  modulation<M> gate = {};
+  modulation<M> scale = {};
+  modulation<M> shift = {};        ///< no data: 0
   Y* r = nullptr;                  ///< [batch, tokens, features]; may be residual if Y is X
   Y* y = nullptr;                  ///< [batch, tokens, features]; may be branch if Y is X
   statistic_t<X>* mean = nullptr;  ///< [batch, tokens], of r, for the backward; null: not saved
@@ -130,19 +130,19 @@ struct gate_residual_layernorm_modulate_args {
 template <class X, class M = float, class Y = X>
 struct gate_residual_layernorm_modulate_backward_args {
   activation_shape shape;
-  const Y* r = nullptr;                  ///< [batch, tokens, features], of the forward
-  const X* branch = nullptr;             ///< [batch, tokens, features], as in the forward
-  const statistic_t<X>* mean = nullptr;  ///< [batch, tokens], saved by the forward; layer norm alone
+  const Y* r = nullptr;       ///< [batch, tokens, features], of the forward
+  const X* branch = nullptr;  ///< [batch, tokens, features], as in the forward
+  const statistic_t<X>* mean = nullptr;  ///< [batch, tokens], saved by the forward; unless RMS
   const statistic_t<X>* rstd = nullptr;  ///< [batch, tokens], saved by the forward
-  modulation<M> gate;
-  modulation<M> scale;
+  modulation<M> gate = {};
+  modulation<M> scale = {};
   const Y* dy = nullptr;   ///< [batch, tokens, features]
   const Y* dr = nullptr;   ///< [batch, tokens, features]
   X* dresidual = nullptr;  ///< [batch, tokens, features]; in the place of no input
   X* dbranch = nullptr;    ///< [batch, tokens, features]; in the place of no input
-  modulation_gradient<statistic_t<X>> dgate;
-  modulation_gradient<statistic_t<X>> dscale;
-  modulation_gradient<statistic_t<X>> dshift;
+  modulation_gradient<statistic_t<X>> dgate = {};
+  modulation_gradient<statistic_t<X>> dscale = {};
+  modulation_gradient<statistic_t<X>> dshift = {};
   void* scratch = nullptr;  ///< 16-byte aligned; unused on the host
   /// At least `gate_residual_layernorm_modulate_backward_scratch_bytes(shape)`.
   std::size_t scratch_bytes = 0;

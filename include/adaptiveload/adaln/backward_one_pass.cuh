@@ -14,20 +14,18 @@ namespace adaptiveload::detail {
 /// The rows that one of a block's units takes, counted from the block's first: of each group in
 /// turn, every `units`-th.
 struct unit_rows {
-  std::int64_t group;
-  int row, end;  ///< the next row, and the end of its group or of the block's rows
+  int group, row, end;  ///< the next row, and the end of its group or of the block's rows
 
-  /// From row `start` of the block on, where `group` begins or goes on.
-  __device__ unit_rows(const row_groups& groups, std::int64_t of, std::int64_t first, int start,
-                       int block_rows, int unit)
+  /// From row `start` of the block on, where group `of` begins or goes on.
+  __device__ unit_rows(const row_groups& groups, int of, int first, int start, int block_rows,
+                       int unit)
       : group(of), row(start + unit) {
-    const std::int64_t group_end = groups.begin(of + 1) - first;
-    end = group_end < block_rows ? static_cast<int>(group_end) : block_rows;
+    const int group_end = static_cast<int>(groups.begin(of + 1)) - first;
+    end = group_end < block_rows ? group_end : block_rows;
   }
 
   /// Goes on to the groups behind while the one at hand has no row left for the unit.
-  __device__ void skip_finished(const row_groups& groups, std::int64_t first, int block_rows,
-                                int unit) {
+  __device__ void skip_finished(const row_groups& groups, int first, int block_rows, int unit) {
     while (row >= end && end < block_rows) {
       *this = unit_rows(groups, group + 1, first, end, block_rows, unit);
     }
@@ -42,7 +40,7 @@ struct unit_rows {
 struct one_pass_block {
   int features = 0, warps = 0, units = 0, stages = 0;
   int row_bytes = 0;  ///< of all inputs
-  int vectors = 1;    ///< in float: 1 + scale, gate
+  int vectors = 0;    ///< of modulations, in float: those that threads don't hold in registers
 
   __host__ __device__ int threads() const { return 32 * warps * units; }
   __host__ __device__ std::size_t vector_bytes() const {
@@ -77,6 +75,15 @@ __device__ inline void wait_for_all_groups_but(int groups) {
   }
 }
 
+/// Whether threads hold the modulations of their features in registers. Else they are read twice
+/// from shared memory, whose speed then limits the kernel.
+template <int Vectors>
+inline constexpr bool holds_modulations = Vectors <= 2;
+
+/// Whether threads hold a row's packs between its sums and its gradients too.
+template <bool Gated, int Vectors>
+inline constexpr bool holds_rows = Vectors <= 2 && !Gated;
+
 /// The largest block: leaves each thread 168 registers, or 255 for the sums of 8 packs.
 template <int Vectors>
 inline constexpr int one_pass_threads = Vectors <= 5 ? 384 : 256;
@@ -94,8 +101,8 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
   const int team = device::warp_size * warps;
   const int unit = static_cast<int>(threadIdx.x) / team;
   const int thread = static_cast<int>(threadIdx.x) % team;
-  const std::int64_t first = deal.first(blockIdx.x);
-  const int block_rows = static_cast<int>(deal.first(blockIdx.x + 1) - first);
+  const int first = static_cast<int>(deal.first(blockIdx.x));
+  const int block_rows = static_cast<int>(deal.first(blockIdx.x + 1)) - first;
 
   // Only the last pack of a thread may lie beyond the row. Then it is the row's last one again, its
   // sums and outputs left out: branches around the work on a pack would keep the work on others
@@ -133,12 +140,11 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
   const auto dr_of = [&](int stage) { return dy_of(stage) + features; };
   const auto branch_of = [&](int stage) { return reinterpret_cast<X*>(dr_of(stage) + features); };
 
-  const std::int64_t first_group = groups.first_from(first);
-  unit_rows ahead(groups, first_group, first, 0, block_rows, unit);
+  unit_rows ahead(groups, static_cast<int>(groups.first_from(first)), first, 0, block_rows, unit);
   ahead.skip_finished(groups, first, block_rows, unit);
   const auto fill = [&](int stage) {
     if (ahead.row < ahead.end) {
-      const std::int64_t row = (first + ahead.row) * features;
+      const std::int64_t row = std::int64_t{first + ahead.row} * features;
       if (bulk) {
         if (thread == 0) {
           device::expect_bytes(arrived + stage, static_cast<std::uint32_t>(block.row_bytes));
@@ -183,32 +189,49 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
   int stage = 0;
   std::uint32_t parity = 0;
 
-  // Vectors lie in shared memory by quarters of a pack: neighbouring threads' reads of 16 bytes are
+  constexpr bool Holds = holds_modulations<Vectors>, HoldsRows = holds_rows<Gated, Vectors>;
+  constexpr int Held = Holds ? Vectors : 1, HeldRows = HoldsRows ? Vectors : 1;
+  // In shared memory vectors lie by quarters of a pack: neighbouring threads' reads of 16 bytes are
   // neighbours.
   const int quarter_stride = features / Width * 4;
-  const auto read_vector = [&](const float* vector, int v, float(&values)[Width]) {
+  const auto read_vector = [&](const float* vector, int v, float(&values)[Held][Width]) {
+    if constexpr (!Holds) {
 #pragma unroll
-    for (int part = 0; part < Width / 4; ++part) {
-      const auto quarter = load_pack<4>(vector + part * quarter_stride + feature(v) / Width * 4);
+      for (int part = 0; part < Width / 4; ++part) {
+        const auto quarter = load_pack<4>(vector + part * quarter_stride + feature(v) / Width * 4);
 #pragma unroll
-      for (int k = 0; k < 4; ++k) values[part * 4 + k] = quarter[k];
+        for (int k = 0; k < 4; ++k) values[0][part * 4 + k] = quarter[k];
+      }
     }
   };
-  const auto write_vector = [&](float* vector, const modulation<M>& from, std::int64_t group,
-                                float plus) {
-    const M* const data = groups.vector(from, group);
-    for (int i = static_cast<int>(threadIdx.x); i < features; i += block.threads()) {
-      const int place = i % Width / 4 * quarter_stride + i / Width * 4 + i % 4;
-      vector[place] = plus + to_float(data[i]) + (from.table == nullptr ? 0 : from.table[i]);
+  // Makes plus + a group's vector ready for `read_vector`: in `held` or, after a barrier, in
+  // `vector`.
+  const auto take_vector = [&](const modulation<M>& from, std::int64_t group, float plus,
+                               float(&held)[Held][Width], float* vector) {
+    if constexpr (Holds) {
+#pragma unroll
+      for (int v = 0; v < Vectors; ++v) {
+        groups.read(from, group, feature(v), held[v]);
+#pragma unroll
+        for (int k = 0; k < Width; ++k) held[v][k] += plus;
+      }
+    } else {
+      for (int i = static_cast<int>(threadIdx.x); i < features; i += block.threads()) {
+        float value[1];
+        groups.read(from, group, i, value);
+        vector[i % Width / 4 * quarter_stride + i / Width * 4 + i % 4] = plus + value[0];
+      }
     }
   };
 
   const bool is_last = blockIdx.x + 1 == gridDim.x;  // it has the empty groups behind the rows too
-  std::int64_t group = first_group;
+  int group = static_cast<int>(groups.first_from(first));
   for (int start = 0; start < block_rows || (is_last && group < groups.count); ++group) {
     const unit_rows mine(groups, group, first, start, block_rows, unit);
-    write_vector(multiplier, args.scale, group, args.form == modulate::one_plus_scale ? 1 : 0);
-    if constexpr (Gated) write_vector(gate, args.gate, group, 0);
+    float m[Held][Width];
+    [[maybe_unused]] float g[Held][Width];
+    take_vector(args.scale, group, args.form == modulate::one_plus_scale ? 1 : 0, m, multiplier);
+    if constexpr (Gated) take_vector(args.gate, group, 0, g, gate);
     float dscale[Vectors][Width] = {}, dshift[Vectors][Width] = {};
     [[maybe_unused]] float dgate[Vectors][Width] = {};
     float next_mean = 0, next_rstd = 0;
@@ -230,19 +253,29 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
       const float mean = next_mean, rstd = next_rstd;
       read_statistics(row + rows_apart);
 
-      float sum[4] = {};
-#pragma unroll
-      for (int v = 0; v < Vectors; ++v) {
+      float difference[HeldRows][Width], dy[HeldRows][Width];
+      const auto read_row = [&](int v, int h) {
         const auto r_v = load_pack<Width>(r_of(stage) + feature(v));
         const auto dy_v = load_pack<Width>(dy_of(stage) + feature(v));
-        float m[Width], of_pack[3] = {};
         read_vector(multiplier, v, m);
 #pragma unroll
         for (int k = 0; k < Width; ++k) {
-          const float difference = r_v[k] - mean, gradient = dy_v[k] * m[k];
-          of_pack[0] += difference;
+          difference[h][k] = r_v[k] - mean;
+          dy[h][k] = dy_v[k];
+        }
+      };
+      float sum[4] = {};
+#pragma unroll
+      for (int v = 0; v < Vectors; ++v) {
+        const int h = HoldsRows ? v : 0, held = Holds ? v : 0;
+        read_row(v, h);
+        float of_pack[3] = {};
+#pragma unroll
+        for (int k = 0; k < Width; ++k) {
+          const float gradient = dy[h][k] * m[held][k];
+          of_pack[0] += difference[h][k];
           of_pack[1] += gradient;
-          of_pack[2] = fmaf(gradient, difference, of_pack[2]);
+          of_pack[2] = fmaf(gradient, difference[h][k], of_pack[2]);
         }
 #pragma unroll
         for (int k = 0; k < 3; ++k) sum[k] += in_row(v) ? of_pack[k] : 0;
@@ -257,28 +290,27 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
                                 1 / static_cast<float>(features));
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
-        const auto r_v = load_pack<Width>(r_of(stage) + feature(v));
-        const auto dy_v = load_pack<Width>(dy_of(stage) + feature(v));
-        float m[Width], dx[Width];
-        read_vector(multiplier, v, m);
+        const int h = HoldsRows ? v : 0, held = Holds ? v : 0;
+        if constexpr (!HoldsRows) read_row(v, h);
+        float dx[Width];
 #pragma unroll
         for (int k = 0; k < Width; ++k) {
-          const float normal = result.normal(r_v[k]);
-          dscale[v][k] = fmaf(dy_v[k], normal, dscale[v][k]);
-          dshift[v][k] += dy_v[k];
-          dx[k] = result.dx(normal, dy_v[k] * m[k]);
+          const float normal = result.normal_of(difference[h][k]);
+          dscale[v][k] = fmaf(dy[h][k], normal, dscale[v][k]);
+          dshift[v][k] += dy[h][k];
+          dx[k] = result.dx(normal, dy[h][k] * m[held][k]);
         }
-        const std::int64_t at = (first + row) * features + feature(v);
+        const std::int64_t at = std::int64_t{first + row} * features + feature(v);
         if constexpr (Gated) {
           const auto dr_v = load_pack<Width>(dr_of(stage) + feature(v));
           const auto branch_v = load_pack<Width>(branch_of(stage) + feature(v));
           float dbranch[Width];
-          read_vector(gate, v, m);
+          read_vector(gate, v, g);
 #pragma unroll
           for (int k = 0; k < Width; ++k) {
             dx[k] += dr_v[k];
             dgate[v][k] = fmaf(branch_v[k], dx[k], dgate[v][k]);
-            dbranch[k] = m[k] * dx[k];
+            dbranch[k] = g[held][k] * dx[k];
           }
           if (in_row(v)) store_pack(args.dbranch + at, dbranch);
         }
@@ -306,18 +338,18 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
 #pragma unroll
         for (int v = 0; v < Vectors; ++v) {
           if (!in_row(v)) break;
-          const int at = feature(v);
 #pragma unroll
           for (int k = 0; k < Width; ++k) {
-            const float value = u > 0 ? unit_sums[at + k] + sums[v][k] : sums[v][k];
+            const int at = feature(v) + k;
+            float value = u > 0 ? unit_sums[at] + sums[v][k] : sums[v][k];
             if (u + 1 < block.units) {
-              unit_sums[at + k] = value;
+              unit_sums[at] = value;
               continue;
             }
-            if (of_group != nullptr) of_group[at + k] = value;
-            if (total != nullptr) {
-              total[at + k] = group == first_group ? value : total[at + k] + value;
-            }
+            if (of_group != nullptr) of_group[at] = value;
+            if (total == nullptr) continue;
+            if (group != groups.first_from(first)) value += total[at];
+            total[at] = value;
           }
         }
       }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace adaptiveload::detail {
 
@@ -28,7 +29,9 @@ one_pass_block choose_one_pass_block(std::int64_t features, std::int64_t accesse
                        .units = max_warps / static_cast<int>(warps),
                        .stages = 2,
                        .row_bytes = row_bytes,
-                       .vectors = Gated ? 2 : 1};
+                       .vectors = accesses <= 2 * 32 * warps ? 0
+                                  : Gated                    ? 2
+                                                             : 1};
   block.stages =
       std::clamp(bytes_under_way / (block.units * row_bytes), 2, bulk ? 8 : one_pass_copy_stages);
   while (block.units > 1 && block.shared_bytes() > max_shared_bytes) --block.units;
@@ -65,10 +68,12 @@ bool launch_backward_one_pass(const backward_arguments<Normalized, X, M, Y>& arg
                               const device::properties& properties, bool bulk) {
   constexpr int width = vector_width<Normalized, X, Y>;
   const std::int64_t features = args.shape.features;
-  if (groups.rows >= std::int64_t{1} << 31 ||
+  constexpr std::int64_t index_limit = std::numeric_limits<int>::max();
+  if (groups.rows >= index_limit || groups.count >= index_limit ||
       !rows_fit<width>(features, args.r, args.branch, args.dy, args.dr, args.dresidual,
                        args.dbranch) ||
-      !bulk_copies_fit(features, args.r, args.branch, args.dy, args.dr)) {
+      !bulk_copies_fit(features, args.r, args.branch, args.dy, args.dr) ||
+      !modulations_fit<width>(args.gate, args.scale)) {
     return false;
   }
   constexpr std::int64_t element_bytes =

@@ -122,7 +122,8 @@ struct row_gradient {
     to[2] = projection;
   }
 
-  __device__ float normal(float x) const { return fmaf(x - mean, rstd, offset); }
+  __device__ float normal(float x) const { return normal_of(x - mean); }
+  __device__ float normal_of(float difference) const { return fmaf(difference, rstd, offset); }
 
   __device__ float dx(float normal, float gradient) const {
     return fmaf(normal, projection, fmaf(gradient, rstd, constant));

@@ -21,7 +21,7 @@ __device__ inline void add_row_sums(sums<3>& sum, float difference, float gradie
 template <int Width, class Arguments>
 __device__ void read_multiplier(const Arguments& args, const row_groups& groups, std::int64_t group,
                                 std::int64_t i, float (&multiplier)[Width]) {
-  read_pack(groups.vector(args.scale, group) + i, from_feature(args.scale.table, i), multiplier);
+  groups.read(args.scale, group, i, multiplier);
 #pragma unroll
   for (int k = 0; k < Width; ++k) multiplier[k] += args.form == modulate::one_plus_scale ? 1 : 0;
 }
@@ -55,7 +55,7 @@ __device__ void write_row_gradients(const backward_arguments<Normalized, X, M, Y
     const auto dr = load_pack<Width>(args.dr + at);
     const auto branch = load_pack<Width>(args.branch + at);
     float gate[Width], dbranch[Width];
-    read_pack(groups.vector(args.gate, group) + i, from_feature(args.gate.table, i), gate);
+    groups.read(args.gate, group, i, gate);
 #pragma unroll
     for (int k = 0; k < Width; ++k) {
       d[k] += dr[k];
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(512)
   }
 }
 
-/// The gradients of the modulations: block (d_tile, run) takes the tile's columns of a run of rows.
+/// The gradients of the modulations: tile (d_tile, run) is of 32 * Width columns of a run of rows.
 /// The sums are those of `sum_groups`: of `groups`, or of all rows where gradients per token are
 /// there already.
 template <class Normalized, class X, class M, class Y, bool Gated, int Width>
@@ -169,59 +169,61 @@ __global__ void __launch_bounds__(256)
                           std::int64_t d_tiles, run_sums partial) {
   constexpr int tile_columns = device::warp_size * Width, gradients = gradient_count<Gated>;
   const std::int64_t features = args.shape.features;
-  const std::int64_t first_feature = blockIdx.x % d_tiles * tile_columns;
-  const std::int64_t run = blockIdx.x / d_tiles;
-  const std::int64_t first = deal.first(run), last = deal.first(run + 1);
+  for (std::int64_t tile = blockIdx.x; tile < deal.blocks * d_tiles; tile += gridDim.x) {
+    const std::int64_t first_feature = tile % d_tiles * tile_columns;
+    const std::int64_t run = tile / d_tiles;
+    const std::int64_t first = deal.first(run), last = deal.first(run + 1);
 
-  const std::int64_t first_group = sum_groups.first_from(first);
-  std::int64_t begin = first;
-  for (std::int64_t group = first_group;
-       begin < last || (last == groups.rows && group < sum_groups.count); ++group) {
-    const std::int64_t group_end = sum_groups.begin(group + 1);
-    const std::int64_t end = group_end < last ? group_end : last;
-    const bool began_here = sum_groups.begin(group) >= first;
-    column_tile_sum<Width, gradients>(
-        begin, end, reinterpret_cast<float*>(device::shared_memory()),
-        [&](float(&sum)[gradients][Width], int column, std::int64_t row) {
-          const std::int64_t i = first_feature + column, at = row * features + i;
-          if (i >= features) return;
-          const auto r = load_pack<Width>(args.r + at);
-          const auto dy = load_pack<Width>(args.dy + at);
-          const row_gradient result(args.kind == norm::layer ? args.mean[row] : 0, args.rstd[row],
-                                    saved + row * row_gradient_floats<Gated>, Gated);
-#pragma unroll
-          for (int k = 0; k < Width; ++k) {
-            sum[0][k] = fmaf(dy[k], result.normal(r[k]), sum[0][k]);
-            sum[1][k] += dy[k];
-          }
-          if constexpr (Gated) {
-            const auto dr = load_pack<Width>(args.dr + at);
-            const auto branch = load_pack<Width>(args.branch + at);
-            float multiplier[Width];
-            read_multiplier(args, groups, groups.of(row), i, multiplier);
+    const std::int64_t first_group = sum_groups.first_from(first);
+    std::int64_t begin = first;
+    for (std::int64_t group = first_group;
+         begin < last || (last == groups.rows && group < sum_groups.count); ++group) {
+      const std::int64_t group_end = sum_groups.begin(group + 1);
+      const std::int64_t end = group_end < last ? group_end : last;
+      const bool began_here = sum_groups.begin(group) >= first;
+      column_tile_sum<Width, gradients>(
+          begin, end, reinterpret_cast<float*>(device::shared_memory()),
+          [&](float(&sum)[gradients][Width], int column, std::int64_t row) {
+            const std::int64_t i = first_feature + column, at = row * features + i;
+            if (i >= features) return;
+            const auto r = load_pack<Width>(args.r + at);
+            const auto dy = load_pack<Width>(args.dy + at);
+            const row_gradient result(args.kind == norm::layer ? args.mean[row] : 0, args.rstd[row],
+                                      saved + row * row_gradient_floats<Gated>, Gated);
 #pragma unroll
             for (int k = 0; k < Width; ++k) {
-              const float d = dr[k] + result.dx(result.normal(r[k]), dy[k] * multiplier[k]);
-              sum[2][k] = fmaf(branch[k], d, sum[2][k]);
+              sum[0][k] = fmaf(dy[k], result.normal(r[k]), sum[0][k]);
+              sum[1][k] += dy[k];
             }
-          }
-        },
-        [&](int gradient, int column, float value) {
-          const std::int64_t i = first_feature + column;
-          if (i >= features) return;
-          const auto& to = args.gradients[gradient];
-          if (to.data != nullptr) {
-            float* const out =
-                began_here ? sum_groups.vector(to, group) : partial.spanning(run, gradient);
-            out[i] = value;
-          }
-          if (to.total != nullptr) {
-            float* const total = partial.total(run, gradient) + i;
-            *total = group == first_group ? value : *total + value;
-          }
-        });
-    device::sync_block();  // before the tile's shared memory is written again
-    begin = end;
+            if constexpr (Gated) {
+              const auto dr = load_pack<Width>(args.dr + at);
+              const auto branch = load_pack<Width>(args.branch + at);
+              float multiplier[Width];
+              read_multiplier(args, groups, groups.of(row), i, multiplier);
+#pragma unroll
+              for (int k = 0; k < Width; ++k) {
+                const float d = dr[k] + result.dx(result.normal(r[k]), dy[k] * multiplier[k]);
+                sum[2][k] = fmaf(branch[k], d, sum[2][k]);
+              }
+            }
+          },
+          [&](int gradient, int column, float value) {
+            const std::int64_t i = first_feature + column;
+            if (i >= features) return;
+            const auto& to = args.gradients[gradient];
+            if (to.data != nullptr) {
+              float* const out =
+                  began_here ? sum_groups.vector(to, group) : partial.spanning(run, gradient);
+              out[i] = value;
+            }
+            if (to.total != nullptr) {
+              float* const total = partial.total(run, gradient) + i;
+              *total = group == first_group ? value : *total + value;
+            }
+          });
+      device::sync_block();  // before the tile's shared memory is written again
+      begin = end;
+    }
   }
 }
 

@@ -69,7 +69,7 @@ void launch_backward_two_pass(const backward_arguments<Normalized, X, M, Y>& arg
     device::launch(Gated ? "gate_residual_layernorm_modulate_backward: column tiles"
                          : "layernorm_modulate_backward: column tiles",
                    backward_column_tiles<Normalized, X, M, Y, Gated, chosen.value>,
-                   deal.blocks * d_tiles, dim3(threads),
+                   std::min(deal.blocks * d_tiles, max_blocks), dim3(threads),
                    threads / 32 * gradients * columns * sizeof(float), stream, to_sum, groups,
                    sum_groups, saved, deal, d_tiles, partial);
   });

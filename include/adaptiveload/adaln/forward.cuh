@@ -87,28 +87,19 @@ inline constexpr int forward_rows = Team != block_team ? 4
 
 /// The largest block of `forward_tiles`, and how many of them a multiprocessor is to hold: 60 KB
 /// of rows under way keep an H200's memory busy, and more of them slow it down.
-template <bool Gated, int Team, int Vectors>
+template <int Team, int Vectors>
 inline constexpr int forward_threads = Team == block_team      ? 384
                                        : is_part_of_warp<Team> ? 128
                                                                : Team;
-#ifndef FB
-#define FB 640
-#endif
-#ifndef FBG
-#define FBG 384
-#endif
-template <bool Gated, int Team, int Vectors>
-inline constexpr int forward_blocks = Team == block_team ? 1
-                                      : Gated ? FBG / forward_threads<Gated, Team, Vectors>
-                                              : FB / forward_threads<Gated, Team, Vectors>;
+template <int Team, int Vectors>
+inline constexpr int forward_blocks = Team == block_team ? 1 : 512 / forward_threads<Team, Vectors>;
 
 /// Forward for rows that fit in registers: a block takes a tile of `forward_rows` rows a team,
 /// copied to shared memory in one piece where `bulk`, and ends. Blocks that stay and go on to the
 /// next tile were tried and lost 8 %: those of a grid that start in order read and write nearer to
 /// each other. Row length: at most Width * Vectors * team size, a multiple of Width.
 template <class X, class M, class Y, bool Gated, int Team, int Width, int Vectors>
-__global__ void __launch_bounds__(forward_threads<Gated, Team, Vectors>,
-                                  forward_blocks<Gated, Team, Vectors>)
+__global__ void __launch_bounds__(forward_threads<Team, Vectors>, forward_blocks<Team, Vectors>)
     forward_tiles(forward_arguments<X, M, Y> args, row_groups groups, bool bulk) {
   constexpr int Rows = forward_rows<Team, Vectors>;
   const team_position<is_part_of_warp<Team> ? Team : block_team> position;
@@ -144,42 +135,34 @@ __global__ void __launch_bounds__(forward_threads<Gated, Team, Vectors>,
   };
   const auto in_row = [&](int v) { return v + 1 < Vectors || last_in_row; };
 
-  const auto read_vector = [&](const modulation<M>& from, std::int64_t group, float plus,
+  const auto read_vector = [&](const modulation<M>& from, std::int64_t group,
                                float(&to)[Vectors][Width]) {
     const M* const vector = groups.vector(from, group);
 #pragma unroll
-    for (int v = 0; v < Vectors; ++v) {
-      const auto read = load_pack<Width>(vector + feature(v));
-#pragma unroll
-      for (int k = 0; k < Width; ++k) to[v][k] = plus + read[k];
-    }
+    for (int v = 0; v < Vectors; ++v) read_pack(vector + feature(v), to[v]);
     if (from.table == nullptr) return;
 #pragma unroll
-    for (int v = 0; v < Vectors; ++v) {
-      const auto read = load_pack<Width>(from.table + feature(v));
-#pragma unroll
-      for (int k = 0; k < Width; ++k) to[v][k] += read[k];
-    }
+    for (int v = 0; v < Vectors; ++v) add_pack(from.table + feature(v), to[v]);
   };
   float scale[Vectors][Width], shift[Vectors][Width] = {};
   const auto read_modulation = [&](std::int64_t group) {
-    read_vector(args.scale, group, args.form == modulate::one_plus_scale ? 1 : 0, scale);
-    if (args.shift.data != nullptr) read_vector(args.shift, group, 0, shift);
+    read_vector(args.scale, group, scale);
+    if (args.shift.data != nullptr) read_vector(args.shift, group, shift);
   };
-  // Calls f(group) for the tile's row, if it is of another group than the one before: `end` is
-  // where the group of the one before does, in rows of the tile.
-  const auto in_group_of = [&](int row, int& end, auto f) {
+  // Calls `read(group)` where the tile's row is of another group than the row before; `end`: where
+  // that one's group does, in rows of the tile.
+  const auto read_where_it_changes = [&](int row, int& end, auto read) {
     if (row < end) return;
     const std::int64_t group = groups.of(start + row);
-    const std::int64_t rest = groups.begin(group + 1) - start;
-    end = rest < tile_rows ? static_cast<int>(rest) : tile_rows;
-    f(group);
+    const std::int64_t group_end = groups.begin(group + 1) - start;
+    end = group_end < tile_rows ? static_cast<int>(group_end) : tile_rows;
+    read(group);
   };
-  int end = 0;
 
+  int end = 0;
   using normalized = pack<std::conditional_t<Gated, Y, X>, Width>;
   float pivot[Rows], sum[2 * Rows] = {};
-  const auto add_pack = [&](int r, int v, const normalized& x) {
+  const auto sum_pack = [&](int r, int v, const normalized& x) {
     float of_pack = 0, squares = 0;
 #pragma unroll
     for (int k = 0; k < Width; ++k) {
@@ -190,14 +173,15 @@ __global__ void __launch_bounds__(forward_threads<Gated, Team, Vectors>,
     sum[2 * r] += in_row(v) ? of_pack : 0;
     sum[2 * r + 1] += in_row(v) ? squares : 0;
   };
+  const float one = args.form == modulate::one_plus_scale ? 1 : 0;
   const auto x_row = [&](int r) { return tile + (r < mine ? first + r : first) * features; };
   const auto r_row = [&](int r) { return r_tile + (r < mine ? first + r : first) * features; };
 
   if constexpr (Gated) {
     float gate[Vectors][Width], gate_of_first[Width];
     const auto read_gate = [&](std::int64_t group) {
-      read_vector(args.gate, group, 0, gate);
-      read_pack(groups.vector(args.gate, group), args.gate.table, gate_of_first);
+      read_vector(args.gate, group, gate);
+      groups.read(args.gate, group, 0, gate_of_first);
     };
     const auto gated = [&](const X* x, const float(&with)[Width]) {
       const auto residual = load_pack<Width>(x);
@@ -207,12 +191,17 @@ __global__ void __launch_bounds__(forward_threads<Gated, Team, Vectors>,
       for (int k = 0; k < Width; ++k) r[k] = fmaf(with[k], branch[k], residual[k]);
       return round_pack<Y>(r);
     };
+    constexpr bool registers_for_all = Vectors <= 4;
     int gate_end = 0;
-    in_group_of(first, gate_end, read_gate);
+    read_where_it_changes(first, gate_end, [&](std::int64_t group) {
+      read_gate(group);
+      if constexpr (registers_for_all) read_modulation(group);
+    });
+    if constexpr (registers_for_all) end = gate_end;
     wait_for_copy(arrived, bulk);
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
-      if (r > 0 && r < mine) in_group_of(first + r, gate_end, read_gate);
+      if (r > 0 && r < mine) read_where_it_changes(first + r, gate_end, read_gate);
       pivot[r] = args.kind == norm::layer ? mean_of(gated(x_row(r), gate_of_first)) : 0;
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
@@ -221,18 +210,18 @@ __global__ void __launch_bounds__(forward_threads<Gated, Team, Vectors>,
           write_pack(r_row(r) + feature(v), r_v);
           write_pack<reuse::late>(args.r + (start + first + r) * features + feature(v), r_v);
         }
-        add_pack(r, v, r_v);
+        sum_pack(r, v, r_v);
       }
     }
-    in_group_of(first, end, read_modulation);
+    if constexpr (!registers_for_all) read_where_it_changes(first, end, read_modulation);
   } else {
-    in_group_of(first, end, read_modulation);
+    read_where_it_changes(first, end, read_modulation);
     wait_for_copy(arrived, bulk);
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
       pivot[r] = args.kind == norm::layer ? mean_of(load_pack<Width>(x_row(r))) : 0;
 #pragma unroll
-      for (int v = 0; v < Vectors; ++v) add_pack(r, v, load_pack<Width>(x_row(r) + feature(v)));
+      for (int v = 0; v < Vectors; ++v) sum_pack(r, v, load_pack<Width>(x_row(r) + feature(v)));
     }
   }
   if constexpr (!is_part_of_warp<Team>) {
@@ -247,7 +236,7 @@ __global__ void __launch_bounds__(forward_threads<Gated, Team, Vectors>,
   for (int r = 0; r < Rows; ++r) {
     if (r >= mine) break;
     const std::int64_t at = start + first + r;
-    if (r > 0) in_group_of(first + r, end, read_modulation);
+    if (r > 0) read_where_it_changes(first + r, end, read_modulation);
     const row_statistics statistics(args.kind, pivot[r], sum[2 * r], sum[2 * r + 1],
                                     1 / static_cast<float>(features),
                                     static_cast<float>(args.epsilon));
@@ -264,7 +253,7 @@ __global__ void __launch_bounds__(forward_threads<Gated, Team, Vectors>,
       float y[Width];
 #pragma unroll
       for (int k = 0; k < Width; ++k) {
-        y[k] = fmaf(statistics.normal(x[k]), scale[v][k], shift[v][k]);
+        y[k] = fmaf(statistics.normal(x[k]), one + scale[v][k], shift[v][k]);
       }
       if (in_row(v)) store_pack<reuse::late>(args.y + at * features + feature(v), y);
     }
@@ -290,7 +279,7 @@ __global__ void __launch_bounds__(512)
         const auto residual = load_pack<W>(args.residual + begin + i);
         const auto branch = load_pack<W>(args.branch + begin + i);
         float gate[W], r[W];
-        read_pack(groups.vector(args.gate, group) + i, from_feature(args.gate.table, i), gate);
+        groups.read(args.gate, group, i, gate);
 #pragma unroll
         for (int k = 0; k < W; ++k) r[k] = fmaf(gate[k], branch[k], residual[k]);
         return round_pack<Y>(r);
@@ -327,10 +316,8 @@ __global__ void __launch_bounds__(512)
 
     for (std::int64_t i = start; i < features; i += step) {
       float scale[Width], shift[Width] = {}, y[Width];
-      read_pack(groups.vector(args.scale, group) + i, from_feature(args.scale.table, i), scale);
-      if (args.shift.data != nullptr) {
-        read_pack(groups.vector(args.shift, group) + i, from_feature(args.shift.table, i), shift);
-      }
+      groups.read(args.scale, group, i, scale);
+      if (args.shift.data != nullptr) groups.read(args.shift, group, i, shift);
       const auto normalize = [&](const auto& x) {
 #pragma unroll
         for (int k = 0; k < Width; ++k) {

@@ -98,11 +98,6 @@ __device__ void sum_over_warps(float (&values)[N], int warps, int warp, float* s
   for (int i = 0; i < N; ++i) values[i] = warp_broadcast(total, i);
 }
 
-/// The rest of a table, if there is one.
-__device__ inline const float* from_feature(const float* table, std::int64_t feature) {
-  return table == nullptr ? nullptr : table + feature;
-}
-
 template <int N>
 struct sums {
   float value[N];

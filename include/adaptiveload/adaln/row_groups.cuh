@@ -1,7 +1,7 @@
 #pragma once
 
 #include <adaptiveload/adaln/arguments.hpp>
-#include <adaptiveload/support/device.cuh>
+#include <adaptiveload/support/pack.cuh>
 #include <cstdint>
 
 /// Which rows share their modulations.
@@ -37,6 +37,14 @@ struct row_groups {
     const std::int64_t beginning_here = first_beginning_after(row - 1);
     return beginning_here < count && begin(beginning_here) == row ? beginning_here
                                                                   : beginning_here - 1;
+  }
+
+  /// Reads `Width` numbers of a modulation's vector for a group, its table's added.
+  template <class M, int Width>
+  __device__ void read(const modulation<M>& from, std::int64_t group, std::int64_t feature,
+                       float (&values)[Width]) const {
+    read_pack(vector(from, group) + feature, values);
+    if (from.table != nullptr) add_pack(from.table + feature, values);
   }
 
   /// The vector of a group, of a `modulation` or a `modulation_gradient`.

@@ -144,16 +144,18 @@ __device__ float mean_of(const pack<T, Width>& values) {
   return mean;
 }
 
-/// Reads a pack of a vector and adds that of a table, unless it is null.
 template <class T, int Width>
-__device__ void read_pack(const T* address, const float* table, float (&values)[Width]) {
+__device__ void read_pack(const T* address, float (&values)[Width]) {
   const auto read = load_pack<Width>(address);
 #pragma unroll
   for (int k = 0; k < Width; ++k) values[k] = read[k];
-  if (table == nullptr) return;
-  const auto more = load_pack<Width>(table);
+}
+
+template <class T, int Width>
+__device__ void add_pack(const T* address, float (&values)[Width]) {
+  const auto read = load_pack<Width>(address);
 #pragma unroll
-  for (int k = 0; k < Width; ++k) values[k] += more[k];
+  for (int k = 0; k < Width; ++k) values[k] += read[k];
 }
 
 }  // namespace adaptiveload::detail
