@@ -1,3 +1,5 @@
 #include "gate_residual_problem.hpp"
 
-template class gate_residual_problem<__nv_bfloat16, float, __nv_bfloat16>;
+operation gate_residual_bfloat16() {
+  return gate_residual<__nv_bfloat16, float, __nv_bfloat16>("gate_residual_bfloat16");
+}

@@ -1,3 +1,5 @@
 #include "gate_residual_problem.hpp"
 
-template class gate_residual_problem<__half, __half, __half>;
+operation gate_residual_float16() {
+  return gate_residual<__half, __half, __half>("gate_residual_float16");
+}

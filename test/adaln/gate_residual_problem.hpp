@@ -203,7 +203,11 @@ class gate_residual_problem : public modulated_problem<M, Y> {
   gradient_tensor dgate_;
 };
 
-extern template class gate_residual_problem<float, float, float>;
-extern template class gate_residual_problem<__nv_bfloat16, float, __nv_bfloat16>;
-extern template class gate_residual_problem<__half, __half, __half>;
-extern template class gate_residual_problem<__nv_bfloat16, __nv_bfloat16, float>;
+template <class X, class M, class Y>
+operation gate_residual(const char* name) {
+  return {.name = name,
+          .make = make<gate_residual_problem<X, M, Y>>,
+          .modulations = {"gate", "scale", "shift"},
+          .arguments = {"residual", "branch", "r", "y", "dy", "dr", "dresidual", "dbranch"},
+          .scratch_bytes = adaptiveload::gate_residual_layernorm_modulate_backward_scratch_bytes};
+}

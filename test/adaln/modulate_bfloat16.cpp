@@ -1,3 +1,5 @@
 #include "modulate_problem.hpp"
 
-template class modulate_problem<__nv_bfloat16, float, __nv_bfloat16>;
+operation modulate_bfloat16() {
+  return modulate<__nv_bfloat16, float, __nv_bfloat16>("modulate_bfloat16");
+}

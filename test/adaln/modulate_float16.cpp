@@ -1,3 +1,5 @@
 #include "modulate_problem.hpp"
 
-template class modulate_problem<__half, __half, __half>;
+operation modulate_float16() {
+  return modulate<__half, __half, __half>("modulate_float16");
+}

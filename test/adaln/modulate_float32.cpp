@@ -1,3 +1,5 @@
 #include "modulate_problem.hpp"
 
-template class modulate_problem<float, float, float>;
+operation modulate_float32() {
+  return modulate<float, float, float>("modulate_float32");
+}

@@ -1,3 +1,5 @@
 #include "modulate_problem.hpp"
 
-template class modulate_problem<__nv_bfloat16, __nv_bfloat16, float>;
+operation modulate_mixed() {
+  return modulate<__nv_bfloat16, __nv_bfloat16, float>("modulate_mixed");
+}

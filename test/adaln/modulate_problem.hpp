@@ -123,7 +123,11 @@ class modulate_problem : public modulated_problem<M, Y> {
   tensor<X> x_, dx_;
 };
 
-extern template class modulate_problem<float, float, float>;
-extern template class modulate_problem<__nv_bfloat16, float, __nv_bfloat16>;
-extern template class modulate_problem<__half, __half, __half>;
-extern template class modulate_problem<__nv_bfloat16, __nv_bfloat16, float>;
+template <class X, class M, class Y>
+operation modulate(const char* name) {
+  return {.name = name,
+          .make = make<modulate_problem<X, M, Y>>,
+          .modulations = {"scale", "shift"},
+          .arguments = {"x", "y", "dy", "dx"},
+          .scratch_bytes = adaptiveload::layernorm_modulate_backward_scratch_bytes};
+}

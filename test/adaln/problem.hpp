@@ -74,6 +74,12 @@ struct operation {
   friend std::ostream& operator<<(std::ostream& out, const operation& op) { return out << op.name; }
 };
 
+template <class Problem>
+std::unique_ptr<problem> make(const adaptiveload::activation_shape& shape,
+                              const problem_options& options) {
+  return std::make_unique<Problem>(shape, options);
+}
+
 const std::vector<operation>& operations();
 
 /// Calls `f(0)` ... `f(count - 1)` on all cores.
