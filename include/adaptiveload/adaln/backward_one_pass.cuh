@@ -46,10 +46,9 @@ struct one_pass_block {
   __host__ __device__ std::size_t vector_bytes() const {
     return static_cast<std::size_t>(features) * sizeof(float);
   }
-  /// The vectors; the units' sums where there are several; the rings; for each of their rows 4 sums
-  /// a warp, and a barrier.
+  /// The vectors; the units' sums; the rings; for each of their rows 4 sums a warp, and a barrier.
   __host__ __device__ std::size_t ring_offset() const {
-    return vector_bytes() * static_cast<std::size_t>(vectors + (units > 1 ? 1 : 0));
+    return vector_bytes() * static_cast<std::size_t>(vectors + 1);
   }
   __host__ __device__ std::size_t sums_offset() const {
     return ring_offset() + static_cast<std::size_t>(units * stages * row_bytes);
@@ -224,9 +223,16 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
     }
   };
 
-  const bool is_last = blockIdx.x + 1 == gridDim.x;  // it has the empty groups behind the rows too
+  for (int gradient = 0; gradient < gradient_count<Gated>; ++gradient) {
+    if (args.gradients[gradient].total == nullptr) continue;
+    for (int i = static_cast<int>(threadIdx.x); i < features; i += block.threads()) {
+      partial.total(blockIdx.x, gradient)[i] = 0;
+    }
+  }
+
   int group = static_cast<int>(groups.first_from(first));
-  for (int start = 0; start < block_rows || (is_last && group < groups.count); ++group) {
+  for (int start = 0; start < block_rows || (blockIdx.x + 1 == gridDim.x && group < groups.count);
+       ++group) {
     const unit_rows mine(groups, group, first, start, block_rows, unit);
     float m[Held][Width];
     [[maybe_unused]] float g[Held][Width];
@@ -323,35 +329,33 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
       }
     }
 
-    // Adds the units' sums in their order; the last one has them all.
+    // Adds the units' sums in their order, and writes them out.
     const bool began_here = groups.begin(group) >= first;
     const auto add_units = [&](int gradient, const float(&sums)[Vectors][Width]) {
       const auto& to = args.gradients[gradient];
       if (to.data == nullptr && to.total == nullptr) return;
-      float* const of_group = to.data == nullptr ? nullptr
-                              : began_here       ? groups.vector(to, group)
-                                                 : partial.spanning(blockIdx.x, gradient);
-      float* const total = to.total == nullptr ? nullptr : partial.total(blockIdx.x, gradient);
+#pragma unroll 1
       for (int u = 0; u < block.units; ++u) {
         device::sync_block();
         if (u != unit) continue;
 #pragma unroll
         for (int v = 0; v < Vectors; ++v) {
           if (!in_row(v)) break;
+          float* const at = unit_sums + feature(v);
 #pragma unroll
-          for (int k = 0; k < Width; ++k) {
-            const int at = feature(v) + k;
-            float value = u > 0 ? unit_sums[at] + sums[v][k] : sums[v][k];
-            if (u + 1 < block.units) {
-              unit_sums[at] = value;
-              continue;
-            }
-            if (of_group != nullptr) of_group[at] = value;
-            if (total == nullptr) continue;
-            if (group != groups.first_from(first)) value += total[at];
-            total[at] = value;
-          }
+          for (int k = 0; k < Width; ++k) at[k] = u > 0 ? at[k] + sums[v][k] : sums[v][k];
         }
+      }
+      device::sync_block();
+      float* const of_group = to.data == nullptr ? nullptr
+                              : began_here       ? groups.vector(to, group)
+                                                 : partial.spanning(blockIdx.x, gradient);
+      float* const total = to.total == nullptr ? nullptr : partial.total(blockIdx.x, gradient);
+#pragma unroll 1
+      for (int i = static_cast<int>(threadIdx.x); i < features; i += block.threads()) {
+        const float value = unit_sums[i];
+        if (of_group != nullptr) of_group[i] = value;
+        if (total != nullptr) total[i] += value;
       }
     };
     add_units(0, dscale);

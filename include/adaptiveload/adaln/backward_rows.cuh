@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(128)
       if (to.total == nullptr) continue;
     } else {
       if (to.data == nullptr) continue;
-      if (!plan.by_group) group = groups.of(deal.first(i + 1));
+      if (!plan.by_group) group = groups.of<true>(deal.first(i + 1));
       const std::int64_t begin = groups.begin(group), end = groups.begin(group + 1);
       if (begin == end) continue;
       first = deal.owner(begin) + 1;

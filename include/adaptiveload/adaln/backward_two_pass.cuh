@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(512)
   float mean = 0;
   std::int64_t group = 0;
   if (active) {
-    group = groups.of(row);
+    group = groups.of < Team == block_team || Team == device::warp_size > (row);
     if (args.kind == norm::layer) mean = args.mean[row];
 #pragma unroll
     for (int v = 0; v < Vectors; ++v) {
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(512)
   sums<3>* storage = reinterpret_cast<sums<3>*>(device::shared_memory());
 
   for (std::int64_t row = blockIdx.x; row < groups.rows; row += gridDim.x) {
-    const std::int64_t group = groups.of(row);
+    const std::int64_t group = groups.of<true>(row);
     const Normalized* r = args.r + row * features;
     const Y* dy = args.dy + row * features;
     const float mean = args.kind == norm::layer ? args.mean[row] : 0;
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(256)
               const auto dr = load_pack<Width>(args.dr + at);
               const auto branch = load_pack<Width>(args.branch + at);
               float multiplier[Width];
-              read_multiplier(args, groups, groups.of(row), i, multiplier);
+              read_multiplier(args, groups, groups.of<false>(row), i, multiplier);
 #pragma unroll
               for (int k = 0; k < Width; ++k) {
                 const float d = dr[k] + result.dx(result.normal(r[k]), dy[k] * multiplier[k]);

@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(forward_threads<Team, Vectors>, forward_blocks
   // that one's group does, in rows of the tile.
   const auto read_where_it_changes = [&](int row, int& end, auto read) {
     if (row < end) return;
-    const std::int64_t group = groups.of(start + row);
+    const std::int64_t group = groups.of<!is_part_of_warp<Team>>(start + row);
     const std::int64_t group_end = groups.begin(group + 1) - start;
     end = group_end < tile_rows ? static_cast<int>(group_end) : tile_rows;
     read(group);
@@ -271,7 +271,7 @@ __global__ void __launch_bounds__(512)
   sums<2>* storage = reinterpret_cast<sums<2>*>(device::shared_memory());
 
   for (std::int64_t row = blockIdx.x; row < groups.rows; row += gridDim.x) {
-    const std::int64_t group = groups.of(row), begin = row * features;
+    const std::int64_t group = groups.of<true>(row), begin = row * features;
     // W elements from the i-th of what is normalized.
     const auto before = [&](auto width, std::int64_t i) {
       constexpr int W = decltype(width)::value;

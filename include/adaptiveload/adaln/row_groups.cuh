@@ -1,6 +1,7 @@
 #pragma once
 
 #include <adaptiveload/adaln/arguments.hpp>
+#include <adaptiveload/reduce/warp.cuh>
 #include <adaptiveload/support/pack.cuh>
 #include <cstdint>
 
@@ -25,16 +26,17 @@ struct row_groups {
     return cu_seqlens == nullptr ? group * tokens : cu_seqlens[group];
   }
 
-  /// The group of a row.
+  /// The group of a row. `Together`: all lanes of the warp ask for the same one.
+  template <bool Together>
   __device__ std::int64_t of(std::int64_t row) const {
-    return cu_seqlens == nullptr ? divide(row, tokens) : first_beginning_after(row) - 1;
+    return cu_seqlens == nullptr ? divide(row, tokens) : first_beginning_after<Together>(row) - 1;
   }
 
   /// The first group that has to do with the rows from `row` on: that of the row before if it goes
   /// on, or the first that begins here, even if it has no rows.
   __device__ std::int64_t first_from(std::int64_t row) const {
     if (cu_seqlens == nullptr) return divide(row, tokens);
-    const std::int64_t beginning_here = first_beginning_after(row - 1);
+    const std::int64_t beginning_here = first_beginning_after<false>(row - 1);
     return beginning_here < count && begin(beginning_here) == row ? beginning_here
                                                                   : beginning_here - 1;
   }
@@ -56,14 +58,25 @@ struct row_groups {
   }
 
  private:
+  template <bool Together>
   __device__ std::int64_t first_beginning_after(std::int64_t row) const {
     std::int64_t low = 0, high = count;
     while (low < high) {
-      const std::int64_t middle = (low + high) / 2;
-      if (cu_seqlens[middle] > row) {
-        high = middle;
+      if constexpr (Together) {  // reads of memory, one after the other, are what takes time
+        const std::int64_t step = (high - low + device::warp_size - 1) / device::warp_size;
+        const std::int64_t at = low + device::lane() * step;
+        const int not_after = warp_reduce(at < high && cu_seqlens[at] <= row ? 1 : 0, plus{});
+        if (not_after == 0) return low;
+        const std::int64_t next = low + not_after * step;
+        low = next - step + 1;
+        high = next < high ? next : high;
       } else {
-        low = middle + 1;
+        const std::int64_t middle = (low + high) / 2;
+        if (cu_seqlens[middle] > row) {
+          high = middle;
+        } else {
+          low = middle + 1;
+        }
       }
     }
     return low;
