@@ -11,23 +11,23 @@
 /// 2026, as wide as the row).
 namespace adaptiveload::detail {
 
-/// The rows that one of a block's units takes, counted from the block's first: of each group in
-/// turn, every `units`-th.
+/// The rows that one of the units of a team's blocks takes, counted from the team's first: of each
+/// group in turn, every n-th of n units.
 struct unit_rows {
-  int group, row, end;  ///< the next row, and the end of its group or of the block's rows
+  int group, row, end;  ///< the next row, and the end of its group or of the team's rows
 
-  /// From row `start` of the block on, where group `of` begins or goes on.
-  __device__ unit_rows(const row_groups& groups, int of, int first, int start, int block_rows,
+  /// From row `start` of the team on, where group `of` begins or goes on.
+  __device__ unit_rows(const row_groups& groups, int of, int first, int start, int team_rows,
                        int unit)
       : group(of), row(start + unit) {
     const int group_end = static_cast<int>(groups.begin(of + 1)) - first;
-    end = group_end < block_rows ? group_end : block_rows;
+    end = group_end < team_rows ? group_end : team_rows;
   }
 
   /// Goes on to the groups behind while the one at hand has no row left for the unit.
-  __device__ void skip_finished(const row_groups& groups, int first, int block_rows, int unit) {
-    while (row >= end && end < block_rows) {
-      *this = unit_rows(groups, group + 1, first, end, block_rows, unit);
+  __device__ void skip_finished(const row_groups& groups, int first, int team_rows, int unit) {
+    while (row >= end && end < team_rows) {
+      *this = unit_rows(groups, group + 1, first, end, team_rows, unit);
     }
   }
 };
@@ -35,8 +35,7 @@ struct unit_rows {
 /// What a block of `backward_one_pass` is made of, and its shared memory.
 ///
 /// `units` of `warps` warps each take a row at a time, and wait for nobody but each other. A unit's
-/// ring of `stages` rows of all inputs is filled ahead. 72 KB of rows under way keep an H200's
-/// memory busy, more slow it down.
+/// ring of `stages` rows of all inputs is filled ahead.
 struct one_pass_block {
   int features = 0, warps = 0, units = 0, stages = 0;
   int row_bytes = 0;  ///< of all inputs
@@ -74,34 +73,44 @@ __device__ inline void wait_for_all_groups_but(int groups) {
   }
 }
 
-/// Whether threads hold the modulations of their features in registers. Else they are read twice
-/// from shared memory, whose speed then limits the kernel.
-template <int Vectors>
-inline constexpr bool holds_modulations = Vectors <= 2;
-
-/// Whether threads hold a row's packs between its sums and its gradients too.
+/// Warps of the largest block: as many as the registers allow that the sums of `Vectors` packs
+/// take. Units wait for their own warps and for memory, so more of them are faster.
 template <bool Gated, int Vectors>
-inline constexpr bool holds_rows = Vectors <= 2 && !Gated;
+inline constexpr int one_pass_warps = Vectors == 8   ? 8
+                                      : Gated        ? 12
+                                      : Vectors <= 2 ? 15
+                                                     : 16;
 
-/// The largest block: leaves each thread 168 registers, or 255 for the sums of 8 packs.
-template <int Vectors>
-inline constexpr int one_pass_threads = Vectors <= 5 ? 384 : 256;
+/// Whether threads hold the modulations of their features, and a row's packs between its sums and
+/// its gradients, in registers, in a block of 12 warps. Done where 12 warps are as many units
+/// as 15. Else both are read twice from shared memory.
+template <bool Gated, int Vectors, int Warps>
+inline constexpr bool one_pass_holds = !Gated && Vectors <= 2 && (Warps == 4 || Warps == 6);
+
+template <bool Gated, int Vectors, int Warps>
+inline constexpr int one_pass_threads = 32 * (one_pass_holds<Gated, Vectors, Warps>
+                                                  ? 12
+                                                  : one_pass_warps<Gated, Vectors>);
 
 inline constexpr int one_pass_copy_stages = 4;  // of a ring that is not filled by bulk copies
 
 /// `Warps`: as in `block`, or 0 where it isn't known at compile time.
 template <class Normalized, class X, class M, class Y, bool Gated, int Width, int Vectors,
           int Warps>
-__global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
+__global__ void __launch_bounds__(one_pass_threads<Gated, Vectors, Warps>, 1)
     backward_one_pass(backward_arguments<Normalized, X, M, Y> args, row_groups groups,
-                      row_deal deal, one_pass_block block, run_sums partial, bool bulk) {
-  const int features = block.features, rows_apart = block.units;
+                      row_deal deal, one_pass_block block, block_sums partial, bool bulk) {
+  const int features = block.features;
   const int warps = Warps > 0 ? Warps : block.warps;
   const int team = device::warp_size * warps;
   const int unit = static_cast<int>(threadIdx.x) / team;
   const int thread = static_cast<int>(threadIdx.x) % team;
-  const int first = static_cast<int>(deal.first(blockIdx.x));
-  const int block_rows = static_cast<int>(deal.first(blockIdx.x + 1)) - first;
+  const int row_team = static_cast<int>(blockIdx.x) / deal.members;
+  const int first = static_cast<int>(deal.first(row_team));
+  const int team_rows = static_cast<int>(deal.first(row_team + 1)) - first;
+  // Of the team's units: neighbours are in different blocks.
+  const int team_unit =
+      unit * deal.members + static_cast<int>(blockIdx.x) - row_team * deal.members;
 
   // Only the last pack of a thread may lie beyond the row. Then it is the row's last one again, its
   // sums and outputs left out: branches around the work on a pack would keep the work on others
@@ -139,8 +148,9 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
   const auto dr_of = [&](int stage) { return dy_of(stage) + features; };
   const auto branch_of = [&](int stage) { return reinterpret_cast<X*>(dr_of(stage) + features); };
 
-  unit_rows ahead(groups, static_cast<int>(groups.first_from(first)), first, 0, block_rows, unit);
-  ahead.skip_finished(groups, first, block_rows, unit);
+  unit_rows ahead(groups, static_cast<int>(groups.first_from(first)), first, 0, team_rows,
+                  team_unit);
+  ahead.skip_finished(groups, first, team_rows, team_unit);
   const auto fill = [&](int stage) {
     if (ahead.row < ahead.end) {
       const std::int64_t row = std::int64_t{first + ahead.row} * features;
@@ -172,8 +182,8 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
           }
         }
       }
-      ahead.row += rows_apart;
-      ahead.skip_finished(groups, first, block_rows, unit);
+      ahead.row += block.units * deal.members;
+      ahead.skip_finished(groups, first, team_rows, team_unit);
     }
     if (!bulk) device::end_copy_group();
   };
@@ -188,8 +198,8 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
   int stage = 0;
   std::uint32_t parity = 0;
 
-  constexpr bool Holds = holds_modulations<Vectors>, HoldsRows = holds_rows<Gated, Vectors>;
-  constexpr int Held = Holds ? Vectors : 1, HeldRows = HoldsRows ? Vectors : 1;
+  constexpr bool Holds = one_pass_holds<Gated, Vectors, Warps>;
+  constexpr int Held = Holds ? Vectors : 1;
   // In shared memory vectors lie by quarters of a pack: neighbouring threads' reads of 16 bytes are
   // neighbours.
   const int quarter_stride = features / Width * 4;
@@ -231,9 +241,9 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
   }
 
   int group = static_cast<int>(groups.first_from(first));
-  for (int start = 0; start < block_rows || (blockIdx.x + 1 == gridDim.x && group < groups.count);
+  for (int start = 0; start < team_rows || (row_team + 1 == deal.teams && group < groups.count);
        ++group) {
-    const unit_rows mine(groups, group, first, start, block_rows, unit);
+    const unit_rows mine(groups, group, first, start, team_rows, team_unit);
     float m[Held][Width];
     [[maybe_unused]] float g[Held][Width];
     take_vector(args.scale, group, args.form == modulate::one_plus_scale ? 1 : 0, m, multiplier);
@@ -249,7 +259,7 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
     read_statistics(mine.row);
     device::sync_block();
 
-    for (int row = mine.row; row < mine.end; row += rows_apart) {
+    for (int row = mine.row; row < mine.end; row += block.units * deal.members) {
       if (bulk) {
         device::wait_for_bytes(arrived + stage, parity);
       } else {
@@ -257,9 +267,9 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
         sync_unit();
       }
       const float mean = next_mean, rstd = next_rstd;
-      read_statistics(row + rows_apart);
+      read_statistics(row + block.units * deal.members);
 
-      float difference[HeldRows][Width], dy[HeldRows][Width];
+      float difference[Held][Width], dy[Held][Width];
       const auto read_row = [&](int v, int h) {
         const auto r_v = load_pack<Width>(r_of(stage) + feature(v));
         const auto dy_v = load_pack<Width>(dy_of(stage) + feature(v));
@@ -273,12 +283,12 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
       float sum[4] = {};
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
-        const int h = HoldsRows ? v : 0, held = Holds ? v : 0;
+        const int h = Holds ? v : 0;
         read_row(v, h);
         float of_pack[3] = {};
 #pragma unroll
         for (int k = 0; k < Width; ++k) {
-          const float gradient = dy[h][k] * m[held][k];
+          const float gradient = dy[h][k] * m[h][k];
           of_pack[0] += difference[h][k];
           of_pack[1] += gradient;
           of_pack[2] = fmaf(gradient, difference[h][k], of_pack[2]);
@@ -296,15 +306,15 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
                                 1 / static_cast<float>(features));
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
-        const int h = HoldsRows ? v : 0, held = Holds ? v : 0;
-        if constexpr (!HoldsRows) read_row(v, h);
+        const int h = Holds ? v : 0;
+        if constexpr (!Holds) read_row(v, h);
         float dx[Width];
 #pragma unroll
         for (int k = 0; k < Width; ++k) {
           const float normal = result.normal_of(difference[h][k]);
           dscale[v][k] = fmaf(dy[h][k], normal, dscale[v][k]);
           dshift[v][k] += dy[h][k];
-          dx[k] = result.dx(normal, dy[h][k] * m[held][k]);
+          dx[k] = result.dx(normal, dy[h][k] * m[h][k]);
         }
         const std::int64_t at = std::int64_t{first + row} * features + feature(v);
         if constexpr (Gated) {
@@ -316,7 +326,7 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
           for (int k = 0; k < Width; ++k) {
             dx[k] += dr_v[k];
             dgate[v][k] = fmaf(branch_v[k], dx[k], dgate[v][k]);
-            dbranch[k] = g[held][k] * dx[k];
+            dbranch[k] = g[h][k] * dx[k];
           }
           if (in_row(v)) store_pack(args.dbranch + at, dbranch);
         }
@@ -348,8 +358,9 @@ __global__ void __launch_bounds__(one_pass_threads<Vectors>, 1)
       }
       device::sync_block();
       float* const of_group = to.data == nullptr ? nullptr
-                              : began_here       ? groups.vector(to, group)
-                                                 : partial.spanning(blockIdx.x, gradient);
+                              : !began_here      ? partial.going_on(blockIdx.x, gradient)
+                              : deal.members > 1 ? partial.beginning(blockIdx.x, gradient)
+                                                 : groups.vector(to, group);
       float* const total = to.total == nullptr ? nullptr : partial.total(blockIdx.x, gradient);
 #pragma unroll 1
       for (int i = static_cast<int>(threadIdx.x); i < features; i += block.threads()) {

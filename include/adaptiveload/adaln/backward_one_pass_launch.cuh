@@ -10,54 +10,61 @@
 
 namespace adaptiveload::detail {
 
-/// The block for a row of `accesses` accesses, 2 a thread as long as they fit; then, without a
-/// gate, 5, then 8 (there is one sum less to keep), with one 3. 0 units if it fits none.
+/// The packs of a row of `accesses` accesses that a thread takes; 0 if the row is too long. As few
+/// as leave a block two units: their sums are what registers are for.
 template <bool Gated>
-one_pass_block choose_one_pass_block(std::int64_t features, std::int64_t accesses, int row_bytes,
-                                     bool bulk, std::size_t max_shared_bytes) {
-  constexpr int bytes_under_way = 72 * 1024;
-  constexpr int max_warps = one_pass_threads<2> / 32;
-  constexpr int most_packs = Gated ? 3 : 8;
-  std::int64_t warps = ceil_divide(accesses, 2 * 32);
-  if (!Gated && warps > 6) warps = ceil_divide(accesses, 5 * 32);
-  if (warps > max_warps) {
-    warps = Gated ? ceil_divide(accesses, most_packs * 32) : one_pass_threads<8> / 32;
-  }
-  if (warps > max_warps || accesses > most_packs * 32 * warps) return {};
+int one_pass_packs(std::int64_t accesses) {
+  if (accesses <= 32) return 1;
+  if (accesses <= 32 * 2 * (Gated ? 12 : 6)) return 2;
+  if (accesses <= 32 * 3 * (Gated ? 12 : 16)) return 3;
+  return !Gated && accesses <= 32 * 8 * 8 ? 8 : 0;
+}
+
+/// The block for such a row. On an H200, rings of 96 to 120 KB are best: two of three stages or
+/// more of them are under way.
+template <bool Gated>
+one_pass_block choose_one_pass_block(std::int64_t features, std::int64_t accesses, int packs,
+                                     int row_bytes, std::int64_t rows_per_block, bool bulk,
+                                     std::size_t max_shared_bytes) {
+  constexpr int ring_bytes = 120 * 1024;
+  const auto warps = static_cast<int>(ceil_divide(accesses, 32 * packs));
   one_pass_block block{.features = static_cast<int>(features),
-                       .warps = static_cast<int>(warps),
-                       .units = max_warps / static_cast<int>(warps),
+                       .warps = warps,
+                       .units = 1,
                        .stages = 2,
                        .row_bytes = row_bytes,
-                       .vectors = accesses <= 2 * 32 * warps ? 0
-                                  : Gated                    ? 2
-                                                             : 1};
+                       .vectors = Gated ? 2 : 1};
+  with_constant<8>(packs, [&](auto p) { block.units = one_pass_warps<Gated, p.value> / warps; });
+  // Of few rows, adding up the units' sums takes longer than a unit more saves.
+  block.units = static_cast<int>(
+      std::min<std::int64_t>(block.units, std::max<std::int64_t>(2, rows_per_block / 4)));
   block.stages =
-      std::clamp(bytes_under_way / (block.units * row_bytes), 2, bulk ? 8 : one_pass_copy_stages);
+      std::clamp(ring_bytes / (block.units * row_bytes), 2, bulk ? 8 : one_pass_copy_stages);
   while (block.units > 1 && block.shared_bytes() > max_shared_bytes) --block.units;
   if (block.shared_bytes() > max_shared_bytes) block.units = 0;
   return block;
 }
 
-/// Adds up the runs' partial sums; `overlaps`: see `device::launch_overlapping`.
+/// Adds up the blocks' partial sums; `overlaps`: see `device::launch_overlapping`.
 template <bool Gated, class Normalized, class X, class M, class Y>
 void launch_fold(const backward_arguments<Normalized, X, M, Y>& args, const row_groups& groups,
-                 const row_deal& deal, const run_sums& partial, cudaStream_t stream,
+                 const row_deal& deal, const block_sums& partial, cudaStream_t stream,
                  bool overlaps) {
   bool totals = false;
   for (const auto& gradient : args.gradients) totals = totals || gradient.total != nullptr;
-  if (deal.blocks == 1 && !totals) return;
-  const bool by_group = groups.count < deal.blocks;
+  if (deal.blocks() == 1 && !totals) return;
+  const bool by_group = deal.members > 1 || groups.count < deal.teams;
   const fold_plan plan{.deal = deal,
                        .by_group = by_group,
-                       .spanning = by_group ? groups.count : deal.blocks - 1,
-                       .tiles = ceil_divide(args.shape.features, 128)};
+                       .candidates = by_group ? groups.count : deal.teams - 1,
+                       .tiles = ceil_divide(args.shape.features, fold_columns)};
+  const std::int64_t pieces = (plan.candidates + 1) * partial.gradients * plan.tiles;
   device::launch_overlapping(overlaps,
                              Gated ? "gate_residual_layernorm_modulate_backward: fold"
                                    : "layernorm_modulate_backward: fold",
-                             backward_fold<Normalized, X, M, Y>,
-                             std::min(plan.pieces(partial.gradients), max_blocks), dim3(128),
-                             128 * 4 * sizeof(float), stream, args, groups, plan, partial);
+                             backward_fold<Normalized, X, M, Y>, std::min(pieces, max_blocks),
+                             dim3(32 * fold_warps), fold_warps * fold_columns * sizeof(float),
+                             stream, args, groups, plan, partial);
 }
 
 /// False, and nothing is launched, if the rows do not fit. `bulk`: by bulk copies, for compute
@@ -82,33 +89,34 @@ bool launch_backward_one_pass(const backward_arguments<Normalized, X, M, Y>& arg
   if (features * element_bytes > static_cast<std::int64_t>(properties.max_shared_bytes)) {
     return false;
   }
-  const one_pass_block block =
-      choose_one_pass_block<Gated>(features, accesses, static_cast<int>(features * element_bytes),
-                                   bulk, properties.max_shared_bytes);
+  const int packs = one_pass_packs<Gated>(accesses);
+  if (packs == 0) return false;
+  const one_pass_block block = choose_one_pass_block<Gated>(
+      features, accesses, packs, static_cast<int>(features * element_bytes),
+      groups.rows / properties.multiprocessors, bulk, properties.max_shared_bytes);
   if (block.units == 0) return false;
 
-  const row_deal deal{groups.rows, std::min({std::int64_t{properties.multiprocessors},
-                                             ceil_divide(groups.rows, block.units), max_blocks})};
-  const run_sums partial{scratch, deal.blocks, features, gradient_count<Gated>};
-  const auto run = [&](auto packs, auto warps) {
+  const row_deal deal =
+      deal_rows(groups, std::min({std::int64_t{properties.multiprocessors},
+                                  ceil_divide(groups.rows, block.units), max_blocks}));
+  const block_sums partial{scratch, deal.blocks(), features, gradient_count<Gated>};
+  const auto run = [&](auto vectors, auto warps) {
     device::launch(
         Gated ? "gate_residual_layernorm_modulate_backward" : "layernorm_modulate_backward",
-        backward_one_pass<Normalized, X, M, Y, Gated, width, packs.value, warps.value>, deal.blocks,
-        dim3(static_cast<unsigned>(block.threads())), block.shared_bytes(), stream, args, groups,
-        deal, block, partial, bulk);
+        backward_one_pass<Normalized, X, M, Y, Gated, width, vectors.value, warps.value>,
+        deal.blocks(), dim3(static_cast<unsigned>(block.threads())), block.shared_bytes(), stream,
+        args, groups, deal, block, partial, bulk);
   };
-  const std::int64_t packs = ceil_divide(accesses, 32 * block.warps);
-  if (accesses <= 32) {
+  if (packs == 1) {
     run(constant<1>{}, constant<1>{});
-  } else if (packs <= 2 && block.warps <= 6) {
+  } else if (packs == 2 && block.warps <= 6) {
     with_constant<6>(block.warps, [&](auto warps) { run(constant<2>{}, warps); });
+  } else if (packs == 3) {
+    run(constant<3>{}, constant<0>{});
   } else if constexpr (Gated) {
-    if (packs <= 2) run(constant<2>{}, constant<0>{});
-    if (packs == 3) run(constant<3>{}, constant<0>{});
+    run(constant<2>{}, constant<0>{});
   } else {
-    if (packs == 4) run(constant<4>{}, constant<0>{});
-    if (packs == 5) run(constant<5>{}, constant<0>{});
-    if (packs > 5) run(constant<8>{}, constant<8>{});
+    run(constant<8>{}, constant<8>{});
   }
   launch_fold<Gated>(args, groups, deal, partial, stream, bulk);
   return true;

@@ -70,21 +70,25 @@ backward_arguments<Y, X, M, Y> kernel_arguments(
           .form = args.form};
 }
 
-/// The partial sums of `runs` runs of rows, in scratch: for each run and gradient, those of the
-/// group that began in an earlier run, and those of all its rows.
-struct run_sums {
+/// The blocks' partial sums, in scratch. For each block and gradient: those of the group that began
+/// before the team's rows; those of the group that begins in them, where a team has several blocks
+/// (else they go where they belong at once); and those of all its rows.
+struct block_sums {
   float* data;
-  std::int64_t runs, features;
+  std::int64_t blocks, features;
   int gradients;
 
-  static std::size_t bytes(std::int64_t runs, std::int64_t features, int gradients) {
-    return static_cast<std::size_t>(2 * runs * features * gradients) * sizeof(float);
+  static std::size_t bytes(std::int64_t blocks, std::int64_t features, int gradients) {
+    return static_cast<std::size_t>(3 * blocks * features * gradients) * sizeof(float);
   }
-  __device__ float* spanning(std::int64_t run, int gradient) const {
-    return data + (run * gradients + gradient) * features;
+  __device__ float* going_on(std::int64_t block, int gradient) const {
+    return data + (block * gradients + gradient) * features;
   }
-  __device__ float* total(std::int64_t run, int gradient) const {
-    return spanning(runs + run, gradient);
+  __device__ float* total(std::int64_t block, int gradient) const {
+    return going_on(blocks + block, gradient);
+  }
+  __device__ float* beginning(std::int64_t block, int gradient) const {
+    return going_on(2 * blocks + block, gradient);
   }
 };
 
@@ -130,36 +134,37 @@ struct row_gradient {
   }
 };
 
-/// Adds the sums of groups that lie in several runs, and makes the totals. Piece (i, gradient,
-/// tile) is of 128 columns: `by_group` of group i, else of the group that run i + 1 goes on with,
-/// if it began in run i; the last i of the totals. Four warps add every fourth run's part.
+/// Adds up the blocks' partial sums. Piece (i, gradient, tile) is of 128 columns: `by_group` of
+/// group i, else of the group that team i + 1 goes on with, if it began in team i; the last i of
+/// the totals. Each of the warps adds every 16th block's part.
 struct fold_plan {
   row_deal deal;
   bool by_group;
-  std::int64_t spanning, tiles;  ///< spanning: groups or runs to look at; tiles: of 128 columns
-
-  std::int64_t pieces(int gradients) const { return (spanning + 1) * gradients * tiles; }
+  std::int64_t candidates, tiles;  ///< of i but the last; of 128 columns
 };
 
+inline constexpr int fold_columns = 128, fold_warps = 16;
+
 template <class Normalized, class X, class M, class Y>
-__global__ void __launch_bounds__(128)
+__global__ void __launch_bounds__(32 * fold_warps)
     backward_fold(backward_arguments<Normalized, X, M, Y> args, row_groups groups, fold_plan plan,
-                  run_sums partial) {
-  constexpr int columns = 128, warps = 4;
+                  block_sums partial) {
+  constexpr int columns = fold_columns, warps = fold_warps;
   device::wait_for_previous_kernel();
   const std::int64_t features = args.shape.features;
   const row_deal& deal = plan.deal;
   const int warp = static_cast<int>(threadIdx.x) / device::warp_size;
   float* const storage = reinterpret_cast<float*>(device::shared_memory());  // [warps, columns]
-  const std::int64_t pieces = (plan.spanning + 1) * partial.gradients * plan.tiles;
+  const std::int64_t pieces = (plan.candidates + 1) * partial.gradients * plan.tiles;
 
   for (std::int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
     const std::int64_t tile = piece % plan.tiles, rest = piece / plan.tiles;
     const int gradient = static_cast<int>(rest % partial.gradients);
     const std::int64_t i = rest / partial.gradients;
     const auto& to = args.gradients[gradient];
-    const bool is_total = i == plan.spanning;
-    std::int64_t group = i, first = 0, last = deal.blocks;
+    const bool is_total = i == plan.candidates;
+    // Blocks [first, last) have parts, those before `begun` where the group begins.
+    std::int64_t group = i, first = 0, begun = 0, last = deal.blocks();
     if (is_total) {
       if (to.total == nullptr) continue;
     } else {
@@ -167,17 +172,21 @@ __global__ void __launch_bounds__(128)
       if (!plan.by_group) group = groups.of<true>(deal.first(i + 1));
       const std::int64_t begin = groups.begin(group), end = groups.begin(group + 1);
       if (begin == end) continue;
-      first = deal.owner(begin) + 1;
-      last = deal.owner(end - 1) + 1;
-      if (first == last || (!plan.by_group && first != i + 1)) continue;
+      const std::int64_t begins_in = deal.owner(begin);
+      if (!plan.by_group && begins_in != i) continue;
+      begun = (begins_in + 1) * deal.members;
+      first = deal.members > 1 ? begins_in * deal.members : begun;
+      last = (deal.owner(end - 1) + 1) * deal.members;
+      if (first == last) continue;
     }
 
     const std::int64_t column = tile * columns + device::lane() * 4;
     float sum[4] = {};
 #pragma unroll 8
-    for (std::int64_t run = first + warp; run < last; run += warps) {
-      const float* const part =
-          is_total ? partial.total(run, gradient) : partial.spanning(run, gradient);
+    for (std::int64_t block = first + warp; block < last; block += warps) {
+      const float* const part = is_total        ? partial.total(block, gradient)
+                                : block < begun ? partial.beginning(block, gradient)
+                                                : partial.going_on(block, gradient);
       if (features % 4 == 0) {
         if (column >= features) break;
         const auto four = load_pack<4>(part + column);
@@ -191,9 +200,9 @@ __global__ void __launch_bounds__(128)
     store_pack(storage + threadIdx.x * 4, sum);
     device::sync_block();
     const std::int64_t own = tile * columns + threadIdx.x;
-    if (own < features) {
+    if (threadIdx.x < columns && own < features) {
       float* const out = (is_total ? to.total : groups.vector(to, group)) + own;
-      float value = is_total ? 0 : *out;
+      float value = is_total || deal.members > 1 ? 0 : *out;
 #pragma unroll
       for (int w = 0; w < warps; ++w) value += storage[w * columns + static_cast<int>(threadIdx.x)];
       *out = value;

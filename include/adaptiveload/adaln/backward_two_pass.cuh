@@ -47,9 +47,10 @@ __device__ void write_row_gradients(const backward_arguments<Normalized, X, M, Y
   const auto write_gradient = [&](int gradient, auto value) {
     const auto& to = args.gradients[gradient];
     if (!per_token || to.data == nullptr) return;
-    float* const out = groups.vector(to, group) + i;
+    float values[Width];
 #pragma unroll
-    for (int k = 0; k < Width; ++k) out[k] = value(k);
+    for (int k = 0; k < Width; ++k) values[k] = value(k);
+    store_pack<reuse::late>(groups.vector(to, group) + i, values);
   };
   if constexpr (Gated) {
     const auto dr = load_pack<Width>(args.dr + at);
@@ -61,10 +62,10 @@ __device__ void write_row_gradients(const backward_arguments<Normalized, X, M, Y
       d[k] += dr[k];
       dbranch[k] = gate[k] * d[k];
     }
-    store_pack(args.dbranch + at, dbranch);
+    store_pack<reuse::late>(args.dbranch + at, dbranch);
     write_gradient(2, [&](int k) { return branch[k] * d[k]; });
   }
-  store_pack(args.dresidual + at, d);
+  store_pack<reuse::late>(args.dresidual + at, d);
   write_gradient(0, [&](int k) { return dy[k] * normal[k]; });
   write_gradient(1, [&](int k) { return dy[k]; });
 }
@@ -166,10 +167,10 @@ template <class Normalized, class X, class M, class Y, bool Gated, int Width>
 __global__ void __launch_bounds__(256)
     backward_column_tiles(backward_arguments<Normalized, X, M, Y> args, row_groups groups,
                           row_groups sum_groups, const float* saved, row_deal deal,
-                          std::int64_t d_tiles, run_sums partial) {
+                          std::int64_t d_tiles, block_sums partial) {
   constexpr int tile_columns = device::warp_size * Width, gradients = gradient_count<Gated>;
   const std::int64_t features = args.shape.features;
-  for (std::int64_t tile = blockIdx.x; tile < deal.blocks * d_tiles; tile += gridDim.x) {
+  for (std::int64_t tile = blockIdx.x; tile < deal.teams * d_tiles; tile += gridDim.x) {
     const std::int64_t first_feature = tile % d_tiles * tile_columns;
     const std::int64_t run = tile / d_tiles;
     const std::int64_t first = deal.first(run), last = deal.first(run + 1);
@@ -213,7 +214,7 @@ __global__ void __launch_bounds__(256)
             const auto& to = args.gradients[gradient];
             if (to.data != nullptr) {
               float* const out =
-                  began_here ? sum_groups.vector(to, group) : partial.spanning(run, gradient);
+                  began_here ? sum_groups.vector(to, group) : partial.going_on(run, gradient);
               out[i] = value;
             }
             if (to.total != nullptr) {

@@ -16,6 +16,11 @@ inline bool is_per_token(const row_groups& groups) {
   return groups.cu_seqlens == nullptr && groups.tokens == 1;
 }
 
+/// Bytes of its `block_sums`, of teams of one block.
+inline std::size_t two_pass_sums_bytes(std::int64_t blocks, std::int64_t features, int gradients) {
+  return block_sums::bytes(blocks, features, gradients) / 3 * 2;
+}
+
 /// `scratch`: of `backward_scratch_bytes`.
 template <bool Gated, class Normalized, class X, class M, class Y>
 void launch_backward_two_pass(const backward_arguments<Normalized, X, M, Y>& args,
@@ -25,13 +30,18 @@ void launch_backward_two_pass(const backward_arguments<Normalized, X, M, Y>& arg
   constexpr const char* name =
       Gated ? "gate_residual_layernorm_modulate_backward" : "layernorm_modulate_backward";
   const std::int64_t rows = groups.rows, features = args.shape.features;
-  const row_deal deal{rows, std::min<std::int64_t>(multiprocessors, rows)};
-  const run_sums partial{scratch, deal.blocks, features, gradients};
-  float* const saved = scratch + run_sums::bytes(deal.blocks, features, gradients) / sizeof(float);
-  const bool vectors = rows_fit<width>(features, args.r, args.branch, args.dy, args.dr,
-                                       args.dresidual, args.dbranch) &&
-                       modulations_fit<width>(args.gate, args.scale);
+  const row_deal deal{rows, std::min<std::int64_t>(multiprocessors, rows), 1};
+  const block_sums partial{scratch, deal.blocks(), features, gradients};
+  float* const saved =
+      scratch + two_pass_sums_bytes(deal.blocks(), features, gradients) / sizeof(float);
   const bool per_token = is_per_token(groups);
+  bool vectors = rows_fit<width>(features, args.r, args.branch, args.dy, args.dr, args.dresidual,
+                                 args.dbranch) &&
+                 modulations_fit<width>(args.gate, args.scale);
+  for (const auto& gradient : args.gradients) {
+    vectors = vectors && (!per_token || packs_fit<width>(gradient.data, gradient.batch_stride,
+                                                         gradient.group_stride));
+  }
 
   const auto in_registers = [&](auto team, auto packs, int threads) {
     constexpr bool block = team.value == block_team;
@@ -69,7 +79,7 @@ void launch_backward_two_pass(const backward_arguments<Normalized, X, M, Y>& arg
     device::launch(Gated ? "gate_residual_layernorm_modulate_backward: column tiles"
                          : "layernorm_modulate_backward: column tiles",
                    backward_column_tiles<Normalized, X, M, Y, Gated, chosen.value>,
-                   std::min(deal.blocks * d_tiles, max_blocks), dim3(threads),
+                   std::min(deal.teams * d_tiles, max_blocks), dim3(threads),
                    threads / 32 * gradients * columns * sizeof(float), stream, to_sum, groups,
                    sum_groups, saved, deal, d_tiles, partial);
   });
@@ -79,10 +89,12 @@ void launch_backward_two_pass(const backward_arguments<Normalized, X, M, Y>& arg
 /// Scratch of either form of the backward.
 template <bool Gated>
 std::size_t backward_scratch_bytes(const activation_shape& shape, int multiprocessors) {
+  constexpr int gradients = gradient_count<Gated>;
   const std::int64_t rows = detail::rows(shape);
-  return run_sums::bytes(std::min<std::int64_t>(multiprocessors, rows), shape.features,
-                         gradient_count<Gated>) +
-         static_cast<std::size_t>(rows * row_gradient_floats<Gated>) * sizeof(float);
+  const std::int64_t blocks = std::min<std::int64_t>(multiprocessors, rows);
+  return std::max(block_sums::bytes(blocks, shape.features, gradients),
+                  two_pass_sums_bytes(blocks, shape.features, gradients) +
+                      static_cast<std::size_t>(rows * row_gradient_floats<Gated>) * sizeof(float));
 }
 
 /// The backward of checked arguments: in one pass where rows fit on chip and are not each a group

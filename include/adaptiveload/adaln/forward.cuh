@@ -87,19 +87,21 @@ inline constexpr int forward_rows = Team != block_team ? 4
 
 /// The largest block of `forward_tiles`, and how many of them a multiprocessor is to hold: 60 KB
 /// of rows under way keep an H200's memory busy, and more of them slow it down.
-template <int Team, int Vectors>
+template <int Team>
 inline constexpr int forward_threads = Team == block_team      ? 384
                                        : is_part_of_warp<Team> ? 128
                                                                : Team;
 template <int Team, int Vectors>
-inline constexpr int forward_blocks = Team == block_team ? 1 : 512 / forward_threads<Team, Vectors>;
+inline constexpr int forward_blocks = Team == block_team
+                                          ? 1
+                                          : (Vectors <= 3 ? 512 : 384) / forward_threads<Team>;
 
 /// Forward for rows that fit in registers: a block takes a tile of `forward_rows` rows a team,
 /// copied to shared memory in one piece where `bulk`, and ends. Blocks that stay and go on to the
 /// next tile were tried and lost 8 %: those of a grid that start in order read and write nearer to
 /// each other. Row length: at most Width * Vectors * team size, a multiple of Width.
 template <class X, class M, class Y, bool Gated, int Team, int Width, int Vectors>
-__global__ void __launch_bounds__(forward_threads<Team, Vectors>, forward_blocks<Team, Vectors>)
+__global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Vectors>)
     forward_tiles(forward_arguments<X, M, Y> args, row_groups groups, bool bulk) {
   constexpr int Rows = forward_rows<Team, Vectors>;
   const team_position<is_part_of_warp<Team> ? Team : block_team> position;

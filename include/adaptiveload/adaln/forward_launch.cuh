@@ -12,34 +12,33 @@ namespace adaptiveload::detail {
 /// Calls `f(team, vectors, threads)` with the team that takes a row of `features` elements in
 /// `forward_tiles`, as constants, and the block's threads; false if none does.
 ///
-/// Up to 3 accesses a thread and 4 warps. Wider rows take 5 accesses and more warps, with a gate 3
-/// and more warps, the widest 6: the registers of the modulations grow with the accesses, the
-/// waiting at barriers with the warps.
+/// Up to 3 accesses a thread and 4 warps. Wider rows take up to 5 accesses, with a gate 3 and more
+/// warps, the widest 6: the registers of the modulations grow with the accesses, the waiting at
+/// barriers with the warps.
 template <bool Gated, int Width, class F>
 bool with_forward_team(std::int64_t features, F f) {
+  constexpr int most_vectors = Gated ? 3 : 5;  // of 4 warps
   const std::int64_t accesses = features / Width;
   if (accesses <= 8) return f(constant<8>{}, constant<1>{}, 128), true;
   if (accesses <= 16) return f(constant<16>{}, constant<1>{}, 128), true;
-  std::int64_t warps = ceil_divide(accesses, 3 * 32);
-  if (!Gated && warps > 4) warps = std::max<std::int64_t>(4, ceil_divide(accesses, 5 * 32));
+  std::int64_t warps = std::min<std::int64_t>(4, ceil_divide(accesses, 3 * 32));
+  if (accesses > most_vectors * 4 * 32) warps = ceil_divide(accesses, most_vectors * 32);
   if (warps > 12) warps = ceil_divide(accesses, 6 * 32);
   if (warps > 12) return false;
   const int threads = 32 * static_cast<int>(warps);
-  const auto run = [&](auto team) {
-    with_constant<6>(ceil_divide(accesses, threads), [&](auto vectors) {
-      constexpr bool block = team.value == block_team;
-      if constexpr (block ? vectors.value >= (Gated ? 3 : 4)
-                          : vectors.value <= 3 && (team.value == 32 || vectors.value * team.value >
-                                                                           3 * (team.value - 32))) {
-        f(team, vectors, threads);
+  const auto vectors = ceil_divide(accesses, threads);
+  with_constant<4>(warps, [&](auto w) {
+    with_constant<6>(vectors, [&](auto v) {
+      if (warps > 4) {  // at least 5, with as many accesses as they allow
+        if constexpr (w.value == 4 && v.value >= most_vectors) {
+          f(constant<block_team>{}, v, threads);
+        }
+      } else if constexpr (v.value <= most_vectors && (w.value == 4 || v.value <= 3) &&
+                           w.value * v.value > 3 * (w.value - 1)) {
+        f(constant<32 * w.value>{}, v, threads);
       }
     });
-  };
-  if (accesses <= 4 * 3 * 32) {
-    with_constant<4>(warps, [&](auto w) { run(constant<32 * w.value>{}); });
-  } else {
-    run(constant<block_team>{});
-  }
+  });
   return true;
 }
 
