@@ -2,10 +2,8 @@
 // fraction of a kernel that moves the same activations and does nothing else.
 #include <benchmark/benchmark.h>
 
-#include <cstring>
 #include <exception>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,26 +16,55 @@ namespace al = adaptiveload;
 
 namespace {
 
-constexpr al::activation_shape large_shapes[] = {
-    {1, 65536, 1536}, {16, 4096, 1536}, {1, 65536, 3072}, {1, 65536, 5120}};
-/// For the library's kernels and their nearest rivals only.
-constexpr al::activation_shape other_shapes[] = {
-    {1, 256, 1536}, {1, 1024, 1536}, {1, 8192, 1536}, {1, 1 << 20, 128}, {1, 8192, 16384}};
+struct workload {
+  al::activation_shape shape;
+  std::vector<std::int32_t> positions = {};  ///< of packed samples; none: not packed
 
-std::string name_of(const operation& what, const std::string& who, const al::activation_shape& s) {
-  return std::string(what.name) + "/" + who + "/B:" + std::to_string(s.batch) +
-         "/S:" + std::to_string(s.tokens) + "/D:" + std::to_string(s.features);
+  std::int64_t elements() const {
+    return (positions.empty() ? shape.batch : 1) * shape.tokens * shape.features;
+  }
+  std::string name() const {
+    const std::string sizes = "/B:" + std::to_string(shape.batch) +
+                              "/S:" + std::to_string(shape.tokens) +
+                              "/D:" + std::to_string(shape.features);
+    const std::string groups =
+        shape.groups > 1 ? "/groups:" + std::to_string(shape.groups) : std::string();
+    return sizes + groups + (positions.empty() ? "" : "/packed");
+  }
+};
+
+/// For everybody.
+const workload large_workloads[] = {
+    {{1, 65536, 1536}}, {{16, 4096, 1536}}, {{1, 65536, 3072}}, {{1, 65536, 5120}}};
+
+/// A video's 75,600 tokens between 2,000 samples of 256.
+workload packed(std::int64_t features) {
+  std::vector<std::int32_t> positions = {0};
+  for (int sample = 0; sample < 2001; ++sample) {
+    positions.push_back(positions.back() + (sample == 1000 ? 75600 : 256));
+  }
+  return {{2001, positions.back(), features}, positions};
 }
 
-void report(benchmark::State& state, const operation& what, std::int64_t elements, double seconds) {
+/// For the library's kernels alone: few rows, short ones, wide ones; a vector per frame, per token;
+/// and samples of very different lengths, before as many rows of equal ones.
+const workload other_workloads[] = {
+    {{1, 256, 1536}},       {{1, 1024, 1536}},         {{1, 8192, 1536}},
+    {{1, 1 << 20, 128}},    {{1, 8192, 16384}},        {{2, 32768, 1536, 16}},
+    {{2, 32768, 3072, 16}}, {{1, 65536, 1536, 65536}}, {{1, 65536, 3072, 65536}},
+    packed(1536),           {{2260, 260, 1536}}};
+
+void report(benchmark::State& state, const traffic& moved, std::int64_t elements, double seconds) {
   state.SetIterationTime(seconds);
-  state.SetBytesProcessed((what.reads + what.writes) * 2 * elements);
-  state.counters["fraction_of_roof"] = roof_seconds(what, elements) / seconds;
+  state.SetBytesProcessed((moved.reads + moved.writes) * 2 * elements);
+  state.counters["fraction_of_roof"] = roof_seconds(moved, elements) / seconds;
 }
 
-void measure(benchmark::State& state, const contender& who, const al::activation_shape& shape) {
+void measure(benchmark::State& state, const contender& who, const workload& work) {
   try {
-    const tensors t(shape);
+    const traffic moved = traffic_of(who.what, work.shape);
+    roof_seconds(moved, work.elements());  // while there is no other memory in use
+    const tensors t(work.shape, work.positions);
     al::layernorm_modulate_forward(t.forward());  // the statistics that backwards need
     const enqueue call = who.prepare(t);
     const std::string problems = check_results(who, t, call);
@@ -45,16 +72,19 @@ void measure(benchmark::State& state, const contender& who, const al::activation
       state.SkipWithError(("wrong results: " + problems).c_str());
       return;
     }
-    for (auto _ : state) report(state, who.what, t.elements, median_seconds(call));
+    for (auto _ : state) report(state, moved, t.elements, median_seconds(call));
   } catch (const std::exception& e) {
     cudaGetLastError();
     state.SkipWithError(e.what());
   }
 }
 
-void measure_roof(benchmark::State& state, const operation& what, std::int64_t elements) {
+void measure_roof(benchmark::State& state, const operation& what, const workload& work) {
   try {
-    for (auto _ : state) report(state, what, elements, roof_seconds(what, elements));
+    const traffic moved = traffic_of(what, work.shape);
+    for (auto _ : state) {
+      report(state, moved, work.elements(), roof_seconds(moved, work.elements()));
+    }
   } catch (const std::exception& e) {
     state.SkipWithError(e.what());
   }
@@ -80,20 +110,19 @@ void add_all() {
 #ifdef ADAPTIVELOAD_HAS_CUDNN
   append(cudnn());
 #endif
-  for (const al::activation_shape& shape : large_shapes) {
-    for (const operation& what : {modulate_forward, modulate_backward}) {
-      add(name_of(what, "roof", shape), measure_roof, what,
-          shape.batch * shape.tokens * shape.features);
-      for (const contender& who : everybody) {
-        if (std::strcmp(who.what.name, what.name) == 0)
-          add(name_of(what, who.name, shape), measure, who, shape);
+  const auto add_workload = [](const workload& work, const std::vector<contender>& contenders) {
+    for (const operation& what : operations) {
+      const auto name = [&](const std::string& who) {
+        return std::string(what.name) + "/" + who + work.name();
+      };
+      add(name("roof"), measure_roof, what, work);
+      for (const contender& who : contenders) {
+        if (who.what == what) add(name(who.name), measure, who, work);
       }
     }
-  }
-  for (const al::activation_shape& shape : other_shapes) {
-    for (const contender& who : fused())
-      add(name_of(who.what, who.name, shape), measure, who, shape);
-  }
+  };
+  for (const workload& work : large_workloads) add_workload(work, everybody);
+  for (const workload& work : other_workloads) add_workload(work, fused());
 }
 
 }  // namespace

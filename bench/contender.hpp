@@ -9,20 +9,28 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "random_value.hpp"
 
-/// What is computed, and the activations that it must read and write: its roof is a kernel that
-/// moves as many and does nothing else.
+/// What is computed, and what it must read and write: activations, and a modulation vector or its
+/// gradient for each group.
 struct operation {
-  const char* name;
+  std::string_view name;
   int reads, writes;
+  int vectors_read, vectors_written;
+
+  bool operator==(const operation&) const = default;
 };
 
-inline constexpr operation modulate_forward{"layernorm_modulate_forward", 1, 1};
-inline constexpr operation modulate_backward{"layernorm_modulate_backward", 2, 1};
+inline constexpr operation modulate_forward{"layernorm_modulate_forward", 1, 1, 2, 0};
+inline constexpr operation modulate_backward{"layernorm_modulate_backward", 2, 1, 1, 2};
+inline constexpr operation gate_forward{"gate_residual_layernorm_modulate_forward", 2, 2, 3, 0};
+inline constexpr operation gate_backward{"gate_residual_layernorm_modulate_backward", 4, 2, 2, 3};
+inline constexpr operation operations[] = {modulate_forward, modulate_backward, gate_forward,
+                                           gate_backward};
 
 inline void check(cudaError_t code, const char* call) {
   if (code != cudaSuccess) throw adaptiveload::cuda_error(code, call);
@@ -49,15 +57,19 @@ class device_array {
   T* data_ = nullptr;
 };
 
-/// The tensors of an operation on [batch, tokens, features]: bfloat16 data, float modulations of
-/// [batch, 6, features] (shift first, scale second), as `random_value.hpp` defines every element.
+/// The tensors of all operations on a shape: bfloat16 data, float modulations of
+/// [batch, groups, 6, features] (shift, scale, gate, three others), as `random_value.hpp` defines
+/// every element. x is also the residual of the gated forward, and r of its backward.
 struct tensors {
-  explicit tensors(const adaptiveload::activation_shape& shape);
+  /// `positions` are those of packed samples, in place of `shape.cu_seqlens`; none: not packed.
+  tensors(const adaptiveload::activation_shape& shape, std::vector<std::int32_t> positions);
 
   adaptiveload::activation_shape shape;
-  std::int64_t rows, elements;
-  device_array<__nv_bfloat16> x, dy, y, dx;
-  device_array<float> modulations, mean, rstd, dscale, dshift;
+  std::vector<std::int32_t> positions;
+  std::int64_t rows, groups, elements;  ///< of all samples
+  device_array<std::int32_t> cu_seqlens;
+  device_array<__nv_bfloat16> x, branch, dy, dr, y, r, dx, dbranch;
+  device_array<float> modulations, mean, rstd, dscale, dshift, dgate;
 
   adaptiveload::layernorm_modulate_args<__nv_bfloat16> forward() const {
     return {.shape = shape,
@@ -77,13 +89,51 @@ struct tensors {
             .scale = scale(),
             .dy = dy.data(),
             .dx = dx.data(),
-            .dscale = {dscale.data(), shape.features},
-            .dshift = {dshift.data(), shape.features}};
+            .dscale = gradient(dscale),
+            .dshift = gradient(dshift)};
   }
-  adaptiveload::modulation<float> scale() const {
-    return {modulations.data() + shape.features, 6 * shape.features};
+  adaptiveload::gate_residual_layernorm_modulate_args<__nv_bfloat16> gated_forward() const {
+    return {.shape = shape,
+            .residual = x.data(),
+            .branch = branch.data(),
+            .gate = gate(),
+            .scale = scale(),
+            .shift = shift(),
+            .r = r.data(),
+            .y = y.data(),
+            .mean = mean.data(),
+            .rstd = rstd.data()};
   }
-  adaptiveload::modulation<float> shift() const { return {modulations.data(), 6 * shape.features}; }
+  /// Without scratch.
+  adaptiveload::gate_residual_layernorm_modulate_backward_args<__nv_bfloat16> gated_backward()
+      const {
+    return {.shape = shape,
+            .r = x.data(),
+            .branch = branch.data(),
+            .mean = mean.data(),
+            .rstd = rstd.data(),
+            .gate = gate(),
+            .scale = scale(),
+            .dy = dy.data(),
+            .dr = dr.data(),
+            .dresidual = dx.data(),
+            .dbranch = dbranch.data(),
+            .dgate = gradient(dgate),
+            .dscale = gradient(dscale),
+            .dshift = gradient(dshift)};
+  }
+  adaptiveload::modulation<float> shift() const { return chunk(0); }
+  adaptiveload::modulation<float> scale() const { return chunk(1); }
+  adaptiveload::modulation<float> gate() const { return chunk(2); }
+
+ private:
+  adaptiveload::modulation<float> chunk(int which) const {
+    const std::int64_t stride = 6 * shape.features;
+    return {modulations.data() + which * shape.features, shape.groups * stride, stride};
+  }
+  adaptiveload::modulation_gradient<float> gradient(const device_array<float>& to) const {
+    return {to.data(), shape.groups * shape.features, shape.features};
+  }
 };
 
 device_array<__nv_bfloat16> random_activation(std::int64_t elements);

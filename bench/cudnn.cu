@@ -102,7 +102,7 @@ dense_modulations<T>::dense_modulations(const tensors& t)
 
 /// cuDNN's forward takes modulations of x's type alone.
 enqueue prepare_forward(const tensors& t) {
-  const auto [B, S, D] = t.shape;
+  const std::int64_t B = t.shape.batch, S = t.shape.tokens, D = t.shape.features;
   auto modulations = std::make_shared<dense_modulations<bfloat16>>(t);
   auto g = std::make_shared<cudnn_graph>();
   const auto [y, mean, rstd] = g->graph.adalayernorm(
@@ -119,7 +119,7 @@ enqueue prepare_forward(const tensors& t) {
 }
 
 enqueue prepare_backward(const tensors& t) {
-  const auto [B, S, D] = t.shape;
+  const std::int64_t B = t.shape.batch, S = t.shape.tokens, D = t.shape.features;
   auto modulations = std::make_shared<dense_modulations<float>>(t);
   auto g = std::make_shared<cudnn_graph>();
   const auto [dx, dscale, dshift] = g->graph.adalayernorm_backward(

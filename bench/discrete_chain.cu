@@ -130,6 +130,16 @@ struct intermediates {
   device_array<float> sums, projections, partial;
 };
 
+struct add {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct multiply {
+  __device__ float operator()(float a, float b) const { return a * b; }
+};
+struct scale {
+  __device__ float operator()(float x, float by) const { return x * (1 + by); }
+};
+
 struct operators {
   std::int64_t rows, D, tokens;
   cudaStream_t stream;
@@ -157,32 +167,25 @@ struct operators {
     });
   }
 
-  /// out = in * (1 + scale)
-  void scale(bfloat16* out, const bfloat16* in, adaptiveload::modulation<float> by) const {
+  /// out = f(in, vector of the sample)
+  template <class F>
+  void with_vector(bfloat16* out, const bfloat16* in, adaptiveload::modulation<float> of,
+                   F f) const {
     elementwise(rows, D, stream,
                 [=, D = D, S = tokens] __device__(std::int64_t row, std::int64_t column) {
-                  const float* const s = by.data + row / S * by.batch_stride + column;
+                  const float* const v = of.data + row / S * of.batch_stride + column;
                   map(out + row * D + column, in + row * D + column,
-                      [=](float v, int k) { return v * (1 + s[k]); });
+                      [=](float x, int k) { return f(x, v[k]); });
                 });
   }
 
-  /// out = in + shift
-  void shift(bfloat16* out, const bfloat16* in, adaptiveload::modulation<float> by) const {
-    elementwise(rows, D, stream,
-                [=, D = D, S = tokens] __device__(std::int64_t row, std::int64_t column) {
-                  const float* const s = by.data + row / S * by.batch_stride + column;
-                  map(out + row * D + column, in + row * D + column,
-                      [=](float v, int k) { return v + s[k]; });
-                });
-  }
-
-  /// out = a * b
-  void multiply(bfloat16* out, const bfloat16* a, const bfloat16* b) const {
+  /// out = f(a, b)
+  template <class F>
+  void with_activation(bfloat16* out, const bfloat16* a, const bfloat16* b, F f) const {
     elementwise(rows, D, stream, [=, D = D] __device__(std::int64_t row, std::int64_t column) {
       const pack of_b = *reinterpret_cast<const pack*>(b + row * D + column);
       map(out + row * D + column, a + row * D + column,
-          [&](float v, int k) { return v * __bfloat162float(of_b.values[k]); });
+          [&](float v, int k) { return f(v, __bfloat162float(of_b.values[k])); });
     });
   }
 
@@ -213,8 +216,8 @@ void forward(const adaptiveload::layernorm_modulate_args<bfloat16>& args, const 
       [=] __device__(float x, std::int64_t row) { return (x - mean[row]) * (x - mean[row]); },
       [=] __device__(std::int64_t row, float sum) { rstd[row] = rsqrtf(sum / D + epsilon); });
   run.normalise(keep.normal.data(), args.x, mean, rstd);
-  run.scale(keep.a.data(), keep.normal.data(), args.scale);
-  run.shift(args.y, keep.a.data(), args.shift);
+  run.with_vector(keep.a.data(), keep.normal.data(), args.scale, scale{});
+  run.with_vector(args.y, keep.a.data(), args.shift, add{});
 }
 
 /// `keep.normal` is as the forward left it.
@@ -225,34 +228,82 @@ void backward(const adaptiveload::layernorm_modulate_backward_args<bfloat16>& ar
   bfloat16 *const normal = keep.normal.data(), *const a = keep.a.data(), *const g = keep.b.data();
   float *const sums = keep.sums.data(), *const projections = keep.projections.data();
   by_columns(args.dy, keep.partial.data(), args.dshift.data, shape, stream);
-  run.multiply(a, args.dy, normal);
+  run.with_activation(a, args.dy, normal, multiply{});
   by_columns(a, keep.partial.data(), args.dscale.data, shape, stream);
-  run.scale(g, args.dy, args.scale);
+  run.with_vector(g, args.dy, args.scale, scale{});
   run.row_sums(
       g, [] __device__(float v, std::int64_t) { return v; },
       [=] __device__(std::int64_t row, float sum) { sums[row] = sum; });
-  run.multiply(a, g, normal);
+  run.with_activation(a, g, normal, multiply{});
   run.row_sums(
       a, [] __device__(float v, std::int64_t) { return v; },
       [=] __device__(std::int64_t row, float sum) { projections[row] = sum; });
   run.layer_norm_gradient(args.dx, g, normal, args.rstd, sums, projections);
 }
 
+void forward(const adaptiveload::gate_residual_layernorm_modulate_args<bfloat16>& args,
+             const intermediates& keep, cudaStream_t stream) {
+  const auto& shape = args.shape;
+  const operators run{shape.batch * shape.tokens, shape.features, shape.tokens, stream};
+  run.with_vector(keep.a.data(), args.branch, args.gate, multiply{});
+  run.with_activation(args.r, args.residual, keep.a.data(), add{});
+  forward({.shape = shape,
+           .x = args.r,
+           .scale = args.scale,
+           .shift = args.shift,
+           .y = args.y,
+           .mean = args.mean,
+           .rstd = args.rstd},
+          keep, stream);
+}
+
+/// `keep.normal` is that of r.
+void backward(const adaptiveload::gate_residual_layernorm_modulate_backward_args<bfloat16>& args,
+              const intermediates& keep, cudaStream_t stream) {
+  const auto& shape = args.shape;
+  const operators run{shape.batch * shape.tokens, shape.features, shape.tokens, stream};
+  bfloat16* const a = keep.a.data();
+  backward({.shape = shape,
+            .x = args.r,
+            .mean = args.mean,
+            .rstd = args.rstd,
+            .scale = args.scale,
+            .dy = args.dy,
+            .dx = a,
+            .dscale = args.dscale,
+            .dshift = args.dshift},
+           keep, stream);
+  run.with_activation(args.dresidual, args.dr, a, add{});
+  run.with_vector(args.dbranch, args.dresidual, args.gate, multiply{});
+  run.with_activation(a, args.dresidual, args.branch, multiply{});
+  by_columns(a, keep.partial.data(), args.dgate.data, shape, stream);
+}
+
+/// A forward's, or a backward's, of the arguments that a member of `tensors` gives.
+template <class Arguments>
+auto prepare_forward(Arguments arguments) {
+  return [=](const tensors& t) -> enqueue {
+    return [args = (t.*arguments)(), keep = std::make_shared<intermediates>(t)](
+               cudaStream_t stream) { forward(args, *keep, stream); };
+  };
+}
+
+template <class Arguments>
+auto prepare_backward(Arguments arguments) {
+  return [=](const tensors& t) -> enqueue {
+    const auto keep = std::make_shared<intermediates>(t);
+    forward(t.forward(), *keep, nullptr);  // of x, which is the gated operation's r
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    return [args = (t.*arguments)(), keep](cudaStream_t stream) { backward(args, *keep, stream); };
+  };
+}
+
 }  // namespace
 
 std::vector<contender> discrete_chain() {
   constexpr double tolerance = 1.5e-2;  // every intermediate is rounded
-  const auto prepare_forward = [](const tensors& t) -> enqueue {
-    return [args = t.forward(), keep = std::make_shared<intermediates>(t)](cudaStream_t stream) {
-      forward(args, *keep, stream);
-    };
-  };
-  const auto prepare_backward = [](const tensors& t) -> enqueue {
-    auto keep = std::make_shared<intermediates>(t);
-    forward(t.forward(), *keep, nullptr);
-    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
-    return [args = t.backward(), keep](cudaStream_t stream) { backward(args, *keep, stream); };
-  };
-  return {{"discrete_chain", modulate_forward, tolerance, prepare_forward},
-          {"discrete_chain", modulate_backward, tolerance, prepare_backward}};
+  return {{"discrete_chain", modulate_forward, tolerance, prepare_forward(&tensors::forward)},
+          {"discrete_chain", modulate_backward, tolerance, prepare_backward(&tensors::backward)},
+          {"discrete_chain", gate_forward, tolerance, prepare_forward(&tensors::gated_forward)},
+          {"discrete_chain", gate_backward, tolerance, prepare_backward(&tensors::gated_backward)}};
 }

@@ -26,6 +26,12 @@ __host__ __device__ inline __nv_bfloat16 x_value(std::int64_t i, std::int64_t fe
 __host__ __device__ inline __nv_bfloat16 dy_value(std::int64_t i) {
   return __float2bfloat16_rn(random_number(3, i));
 }
+__host__ __device__ inline __nv_bfloat16 branch_value(std::int64_t i) {
+  return __float2bfloat16_rn(random_number(5, i));
+}
+__host__ __device__ inline __nv_bfloat16 dr_value(std::int64_t i) {
+  return __float2bfloat16_rn(random_number(6, i));
+}
 __host__ __device__ inline float modulation_value(std::int64_t i) {
   return 0.5f * random_number(4, i);
 }

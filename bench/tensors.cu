@@ -9,6 +9,12 @@ struct of_x {
 struct of_dy {
   __device__ __nv_bfloat16 operator()(std::int64_t i) const { return dy_value(i); }
 };
+struct of_branch {
+  __device__ __nv_bfloat16 operator()(std::int64_t i) const { return branch_value(i); }
+};
+struct of_dr {
+  __device__ __nv_bfloat16 operator()(std::int64_t i) const { return dr_value(i); }
+};
 struct of_modulations {
   __device__ float operator()(std::int64_t i) const { return modulation_value(i); }
 };
@@ -33,16 +39,30 @@ device_array<__nv_bfloat16> random_activation(std::int64_t elements) {
   return filled<__nv_bfloat16>(elements, of_dy{});
 }
 
-tensors::tensors(const adaptiveload::activation_shape& of)
+tensors::tensors(const adaptiveload::activation_shape& of, std::vector<std::int32_t> positions_of)
     : shape(of),
-      rows(of.batch * of.tokens),
+      positions(std::move(positions_of)),
+      rows(positions.empty() ? of.batch * of.tokens : of.tokens),
+      groups(of.batch * of.groups),
       elements(rows * of.features),
+      cu_seqlens(static_cast<std::int64_t>(positions.size())),
       x(filled<__nv_bfloat16>(elements, of_x{of.features})),
+      branch(filled<__nv_bfloat16>(elements, of_branch{})),
       dy(random_activation(elements)),
+      dr(filled<__nv_bfloat16>(elements, of_dr{})),
       y(elements),
+      r(elements),
       dx(elements),
-      modulations(filled<float>(of.batch * 6 * of.features, of_modulations{})),
+      dbranch(elements),
+      modulations(filled<float>(groups * 6 * of.features, of_modulations{})),
       mean(rows),
       rstd(rows),
-      dscale(of.batch * of.features),
-      dshift(of.batch * of.features) {}
+      dscale(groups * of.features),
+      dshift(groups * of.features),
+      dgate(groups * of.features) {
+  if (positions.empty()) return;
+  check(cudaMemcpy(cu_seqlens.data(), positions.data(), positions.size() * sizeof(std::int32_t),
+                   cudaMemcpyHostToDevice),
+        "cudaMemcpy");
+  shape.cu_seqlens = cu_seqlens.data();
+}
