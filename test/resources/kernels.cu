@@ -11,6 +11,13 @@ struct launches {
   static void modulate_backward(const al::layernorm_modulate_backward_args<X, M, Y>& args) {
     al::layernorm_modulate_backward(args);
   }
+  static void gate_residual(const al::gate_residual_layernorm_modulate_args<X, M, Y>& args) {
+    al::gate_residual_layernorm_modulate_forward(args);
+  }
+  static void gate_residual_backward(
+      const al::gate_residual_layernorm_modulate_backward_args<X, M, Y>& args) {
+    al::gate_residual_layernorm_modulate_backward(args);
+  }
 };
 
 template struct launches<__nv_bfloat16, float, __nv_bfloat16>;

@@ -217,17 +217,18 @@ __global__ void __launch_bounds__(one_pass_threads<Gated, Vectors, Warps>, 1)
   // `vector`.
   const auto take_vector = [&](const modulation<M>& from, std::int64_t group, float plus,
                                float(&held)[Held][Width], float* vector) {
+    const M* const data = groups.vector(from, group);
     if constexpr (Holds) {
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
-        groups.read(from, group, feature(v), held[v]);
+        read_modulation(from, data, feature(v), held[v]);
 #pragma unroll
         for (int k = 0; k < Width; ++k) held[v][k] += plus;
       }
     } else {
       for (int i = static_cast<int>(threadIdx.x); i < features; i += block.threads()) {
         float value[1];
-        groups.read(from, group, i, value);
+        read_modulation(from, data, i, value);
         vector[i % Width / 4 * quarter_stride + i / Width * 4 + i % 4] = plus + value[0];
       }
     }

@@ -21,7 +21,7 @@ __device__ inline void add_row_sums(sums<3>& sum, float difference, float gradie
 template <int Width, class Arguments>
 __device__ void read_multiplier(const Arguments& args, const row_groups& groups, std::int64_t group,
                                 std::int64_t i, float (&multiplier)[Width]) {
-  groups.read(args.scale, group, i, multiplier);
+  read_modulation(args.scale, groups.vector(args.scale, group), i, multiplier);
 #pragma unroll
   for (int k = 0; k < Width; ++k) multiplier[k] += args.form == modulate::one_plus_scale ? 1 : 0;
 }
@@ -56,7 +56,7 @@ __device__ void write_row_gradients(const backward_arguments<Normalized, X, M, Y
     const auto dr = load_pack<Width>(args.dr + at);
     const auto branch = load_pack<Width>(args.branch + at);
     float gate[Width], dbranch[Width];
-    groups.read(args.gate, group, i, gate);
+    read_modulation(args.gate, groups.vector(args.gate, group), i, gate);
 #pragma unroll
     for (int k = 0; k < Width; ++k) {
       d[k] += dr[k];

@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
     for (int v = 0; v < Vectors; ++v) add_pack(from.table + feature(v), to[v]);
   };
   float scale[Vectors][Width], shift[Vectors][Width] = {};
-  const auto read_modulation = [&](std::int64_t group) {
+  const auto read_scale_and_shift = [&](std::int64_t group) {
     read_vector(args.scale, group, scale);
     if (args.shift.data != nullptr) read_vector(args.shift, group, shift);
   };
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
     float gate[Vectors][Width], gate_of_first[Width];
     const auto read_gate = [&](std::int64_t group) {
       read_vector(args.gate, group, gate);
-      groups.read(args.gate, group, 0, gate_of_first);
+      read_modulation(args.gate, groups.vector(args.gate, group), 0, gate_of_first);
     };
     const auto gated = [&](const X* x, const float(&with)[Width]) {
       const auto residual = load_pack<Width>(x);
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
     int gate_end = 0;
     read_where_it_changes(first, gate_end, [&](std::int64_t group) {
       read_gate(group);
-      if constexpr (registers_for_all) read_modulation(group);
+      if constexpr (registers_for_all) read_scale_and_shift(group);
     });
     if constexpr (registers_for_all) end = gate_end;
     wait_for_copy(arrived, bulk);
@@ -215,9 +215,9 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
         sum_pack(r, v, r_v);
       }
     }
-    if constexpr (!registers_for_all) read_where_it_changes(first, end, read_modulation);
+    if constexpr (!registers_for_all) read_where_it_changes(first, end, read_scale_and_shift);
   } else {
-    read_where_it_changes(first, end, read_modulation);
+    read_where_it_changes(first, end, read_scale_and_shift);
     wait_for_copy(arrived, bulk);
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
   for (int r = 0; r < Rows; ++r) {
     if (r >= mine) break;
     const std::int64_t at = start + first + r;
-    if (r > 0) read_where_it_changes(first + r, end, read_modulation);
+    if (r > 0) read_where_it_changes(first + r, end, read_scale_and_shift);
     const row_statistics statistics(args.kind, pivot[r], sum[2 * r], sum[2 * r + 1],
                                     1 / static_cast<float>(features),
                                     static_cast<float>(args.epsilon));
@@ -274,6 +274,9 @@ __global__ void __launch_bounds__(512)
 
   for (std::int64_t row = blockIdx.x; row < groups.rows; row += gridDim.x) {
     const std::int64_t group = groups.of<true>(row), begin = row * features;
+    [[maybe_unused]] const M* const gate_vector = groups.vector(args.gate, group);
+    const M* const scale_vector = groups.vector(args.scale, group);
+    const M* const shift_vector = groups.vector(args.shift, group);
     // W elements from the i-th of what is normalized.
     const auto before = [&](auto width, std::int64_t i) {
       constexpr int W = decltype(width)::value;
@@ -281,7 +284,7 @@ __global__ void __launch_bounds__(512)
         const auto residual = load_pack<W>(args.residual + begin + i);
         const auto branch = load_pack<W>(args.branch + begin + i);
         float gate[W], r[W];
-        groups.read(args.gate, group, i, gate);
+        read_modulation(args.gate, gate_vector, i, gate);
 #pragma unroll
         for (int k = 0; k < W; ++k) r[k] = fmaf(gate[k], branch[k], residual[k]);
         return round_pack<Y>(r);
@@ -318,8 +321,8 @@ __global__ void __launch_bounds__(512)
 
     for (std::int64_t i = start; i < features; i += step) {
       float scale[Width], shift[Width] = {}, y[Width];
-      groups.read(args.scale, group, i, scale);
-      if (args.shift.data != nullptr) groups.read(args.shift, group, i, shift);
+      read_modulation(args.scale, scale_vector, i, scale);
+      if (args.shift.data != nullptr) read_modulation(args.shift, shift_vector, i, shift);
       const auto normalize = [&](const auto& x) {
 #pragma unroll
         for (int k = 0; k < Width; ++k) {

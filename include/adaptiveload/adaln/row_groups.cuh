@@ -41,14 +41,6 @@ struct row_groups {
                                                                   : beginning_here - 1;
   }
 
-  /// Reads `Width` numbers of a modulation's vector for a group, its table's added.
-  template <class M, int Width>
-  __device__ void read(const modulation<M>& from, std::int64_t group, std::int64_t feature,
-                       float (&values)[Width]) const {
-    read_pack(vector(from, group) + feature, values);
-    if (from.table != nullptr) add_pack(from.table + feature, values);
-  }
-
   /// The vector of a group, of a `modulation` or a `modulation_gradient`.
   template <class Vectors>
   __device__ auto* vector(const Vectors& of, std::int64_t group) const {
@@ -88,6 +80,14 @@ struct row_groups {
     return low;
   }
 };
+
+/// Reads `Width` numbers of `vector`, which is a group's of the modulation, the table's added.
+template <class M, int Width>
+__device__ void read_modulation(const modulation<M>& of, const M* vector, std::int64_t feature,
+                                float (&values)[Width]) {
+  read_pack(vector + feature, values);
+  if (of.table != nullptr) add_pack(of.table + feature, values);
+}
 
 /// The groups of a checked shape that has rows. Where all `vectors` (modulations and gradients) lie
 /// in one stride, they are made to lie so by samples, which saves a division a group.
