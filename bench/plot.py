@@ -6,6 +6,7 @@ adaln_bench and torch_adaln.py, all of one GPU. Needs matplotlib for the figure.
 """
 
 import argparse
+import collections
 import json
 import re
 import sys
@@ -21,12 +22,28 @@ CONTENDERS = [
     ("discrete_chain", "a kernel per operation", "#9a9a9a"),
     ("torch_eager", "PyTorch eager", "#c8553d"),
 ]
-NAME = re.compile(r"(?P<operation>\w+)/(?P<who>\w+)/B:(?P<B>\d+)/S:(?P<S>\d+)/D:(?P<D>\d+)")
+NAME = re.compile(r"(?P<operation>\w+)/(?P<who>\w+)/B:(?P<B>\d+)/S:(?P<S>\d+)/D:(?P<D>\d+)"
+                  r"(?:/groups:(?P<groups>\d+))?(?P<packed>/packed)?")
 FIGURE_ROWS = 65536
 
 
+class Shape(collections.namedtuple("Shape", "batch tokens features groups packed")):
+    """Of which a sample is in `groups`, or all are packed."""
+
+    def is_in_figure(self):
+        return self.batch * self.tokens == FIGURE_ROWS and self.groups == 1 and not self.packed
+
+    def __str__(self):
+        if self.packed:
+            return f"[{self.tokens:,}, {self.features:,}], {self.batch:,} packed"
+        sizes = f"[{self.batch:,}, {self.tokens:,}, {self.features:,}]"
+        if self.groups == self.tokens:
+            return f"{sizes}, a group per token"
+        return sizes if self.groups == 1 else f"{sizes}, {self.groups:,} groups each"
+
+
 def read(files):
-    """{operation: {(B, S, D): {who: (microseconds, fraction of roof)}}}, and the machine."""
+    """{operation: {Shape: {who: (microseconds, fraction of roof)}}}, and the machine."""
     results, contexts = {}, []
     for file in files:
         with open(file) as opened:
@@ -38,18 +55,14 @@ def read(files):
                 print(f"left out: {row['name']}: {row.get('error_message', 'another benchmark')}",
                       file=sys.stderr)
                 continue
-            shape = tuple(int(match[k]) for k in "BSD")
+            shape = Shape(int(match["B"]), int(match["S"]), int(match["D"]),
+                          int(match["groups"] or 1), bool(match["packed"]))
             of_shape = results.setdefault(match["operation"], {}).setdefault(shape, {})
             of_shape[match["who"]] = row["real_time"], row["fraction_of_roof"]
     gpus = {context["gpu"] for context in contexts}
     if len(gpus) != 1:
         sys.exit(f"plot.py: results of {len(gpus)} kinds of GPU: {', '.join(sorted(gpus))}")
     return results, contexts
-
-
-def text(shape):
-    batch, tokens, features = shape
-    return f"[{batch:,}, {tokens:,}, {features:,}]"
 
 
 def print_tables(results, contexts):
@@ -64,7 +77,7 @@ def print_tables(results, contexts):
         for shape, of_shape in shapes.items():
             cells = [f"{of_shape[who][0]:,.1f} ({of_shape[who][1]:.2f})" if who in of_shape else ""
                      for who, _, _ in here]
-            print(f"| {text(shape)} | " + " | ".join(cells) + " |")
+            print(f"| {shape} | " + " | ".join(cells) + " |")
 
 
 def draw(results, contexts, file):
@@ -76,7 +89,7 @@ def draw(results, contexts, file):
     matplotlib.rcParams["svg.hashsalt"] = "adaptiveload"
     from matplotlib import pyplot
 
-    large = {operation: {s: r for s, r in shapes.items() if s[0] * s[1] == FIGURE_ROWS}
+    large = {operation: {s: r for s, r in shapes.items() if s.is_in_figure()}
              for operation, shapes in results.items()}
     large = {operation: shapes for operation, shapes in large.items()
              if any("adaptiveload" in of_shape for of_shape in shapes.values())}
@@ -94,7 +107,7 @@ def draw(results, contexts, file):
                             color=colour)
             axis.bar_label(bars, fmt="%.2f", fontsize=6, padding=1)
         axis.axhline(1, color="black", linewidth=0.8, linestyle=":")
-        axis.set_xticks(range(len(shapes)), [text(shape) for shape in shapes])
+        axis.set_xticks(range(len(shapes)), [str(shape) for shape in shapes])
         axis.set_ylim(0, 1.12)
         axis.set_title(operation, fontsize=10, loc="left", family="monospace")
         axis.spines[["top", "right"]].set_visible(False)
