@@ -43,7 +43,7 @@ __device__ void save_statistics(const forward_arguments<X, M, Y>& args, std::int
 
 /// Starts to copy a block's `count` elements of residual and, where it isn't null, of branch behind
 /// them, in one piece each or in pieces of 16 bytes. `arrived` need not be ready: thread 0 makes it
-/// so.
+/// so, which `wait_for_copy` shows to the others.
 template <class T>
 __device__ void copy_to_shared(T* shared, const T* residual, const T* branch, int count, int room,
                                device::transfer_barrier* arrived, bool bulk) {
@@ -55,7 +55,6 @@ __device__ void copy_to_shared(T* shared, const T* residual, const T* branch, in
       device::copy_bulk(shared, residual, bytes, arrived);
       if (branch != nullptr) device::copy_bulk(shared + room, branch, bytes, arrived);
     }
-    device::sync_block();  // `arrived` is ready
   } else {
     const auto copy = [bytes](T* to, const T* from) {
       for (std::uint32_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
@@ -72,6 +71,7 @@ __device__ void copy_to_shared(T* shared, const T* residual, const T* branch, in
 /// Waits for what `copy_to_shared` copies.
 __device__ inline void wait_for_copy(device::transfer_barrier* arrived, bool bulk) {
   if (bulk) {
+    device::sync_block();  // `arrived` is ready
     device::wait_for_bytes(arrived, 0);
   } else {
     device::wait_for_copy_groups<0>();
@@ -155,9 +155,13 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
   // that one's group does, in rows of the tile.
   const auto read_where_it_changes = [&](int row, int& end, auto read) {
     if (row < end) return;
-    const std::int64_t group = groups.of<!is_part_of_warp<Team>>(start + row);
-    const std::int64_t group_end = groups.begin(group + 1) - start;
-    end = group_end < tile_rows ? static_cast<int>(group_end) : tile_rows;
+    std::int64_t group = 0;
+    end = tile_rows;
+    if (groups.count > 1) {
+      group = groups.of<!is_part_of_warp<Team>>(start + row);
+      const std::int64_t group_end = groups.begin(group + 1) - start;
+      if (group_end < tile_rows) end = static_cast<int>(group_end);
+    }
     read(group);
   };
 
