@@ -151,21 +151,28 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
     read_vector(args.scale, group, scale);
     if (args.shift.data != nullptr) read_vector(args.shift, group, shift);
   };
-  // Calls `read(group)` where the tile's row is of another group than the row before; `end`: where
-  // that one's group does, in rows of the tile.
-  const auto read_where_it_changes = [&](int row, int& end, auto read) {
-    if (row < end) return;
+  // The group of the tile's row `first`, and where it ends in rows of the tile.
+  struct walk {
     std::int64_t group = 0;
-    end = tile_rows;
-    if (groups.count > 1) {
-      group = groups.of<!is_part_of_warp<Team>>(start + row);
-      const std::int64_t group_end = groups.begin(group + 1) - start;
-      if (group_end < tile_rows) end = static_cast<int>(group_end);
-    }
-    read(group);
+    int end;
+  };
+  const auto end_of = [&](std::int64_t group) {
+    const std::int64_t end = groups.begin(group + 1) - start;
+    return end < tile_rows ? static_cast<int>(end) : tile_rows;
+  };
+  walk at_first{.end = tile_rows};
+  if (groups.count > 1) {
+    at_first.group = groups.of<!is_part_of_warp<Team>>(start + first);
+    at_first.end = end_of(at_first.group);
+  }
+  // Calls `read(group)` where a row, behind the one before, is of another group.
+  const auto read_where_it_changes = [&](int row, walk& at, auto read) {
+    if (row < at.end) return;
+    do at.end = end_of(++at.group);
+    while (row >= at.end);
+    read(at.group);
   };
 
-  int end = 0;
   using normalized = pack<std::conditional_t<Gated, Y, X>, Width>;
   float pivot[Rows], sum[2 * Rows] = {};
   const auto sum_pack = [&](int r, int v, const normalized& x) {
@@ -198,16 +205,13 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
       return round_pack<Y>(r);
     };
     constexpr bool registers_for_all = Vectors <= 4;
-    int gate_end = 0;
-    read_where_it_changes(first, gate_end, [&](std::int64_t group) {
-      read_gate(group);
-      if constexpr (registers_for_all) read_scale_and_shift(group);
-    });
-    if constexpr (registers_for_all) end = gate_end;
+    read_gate(at_first.group);
+    if constexpr (registers_for_all) read_scale_and_shift(at_first.group);
+    walk at = at_first;
     wait_for_copy(arrived, bulk);
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
-      if (r > 0 && r < mine) read_where_it_changes(first + r, gate_end, read_gate);
+      if (r > 0 && r < mine) read_where_it_changes(first + r, at, read_gate);
       pivot[r] = args.kind == norm::layer ? mean_of(gated(x_row(r), gate_of_first)) : 0;
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
@@ -219,9 +223,9 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
         sum_pack(r, v, r_v);
       }
     }
-    if constexpr (!registers_for_all) read_where_it_changes(first, end, read_scale_and_shift);
+    if constexpr (!registers_for_all) read_scale_and_shift(at_first.group);
   } else {
-    read_where_it_changes(first, end, read_scale_and_shift);
+    read_scale_and_shift(at_first.group);
     wait_for_copy(arrived, bulk);
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
@@ -238,15 +242,16 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
     for (float& value : sum) value = warp_reduce<Team>(value, plus{});
   }
 
+  walk at = at_first;
 #pragma unroll
   for (int r = 0; r < Rows; ++r) {
     if (r >= mine) break;
-    const std::int64_t at = start + first + r;
-    if (r > 0) read_where_it_changes(first + r, end, read_scale_and_shift);
+    const std::int64_t row = start + first + r;
+    if (r > 0) read_where_it_changes(first + r, at, read_scale_and_shift);
     const row_statistics statistics(args.kind, pivot[r], sum[2 * r], sum[2 * r + 1],
                                     1 / static_cast<float>(features),
                                     static_cast<float>(args.epsilon));
-    if (position.thread == 0) save_statistics(args, at, statistics);
+    if (position.thread == 0) save_statistics(args, row, statistics);
 #pragma unroll
     for (int v = 0; v < Vectors; ++v) {
       if (Vectors == 1 && !in_row(v)) break;
@@ -261,7 +266,7 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
       for (int k = 0; k < Width; ++k) {
         y[k] = fmaf(statistics.normal(x[k]), one + scale[v][k], shift[v][k]);
       }
-      if (in_row(v)) store_pack<reuse::late>(args.y + at * features + feature(v), y);
+      if (in_row(v)) store_pack<reuse::late>(args.y + row * features + feature(v), y);
     }
   }
 }
