@@ -22,8 +22,9 @@ void layernorm_modulate_forward(const layernorm_modulate_args<X, M, Y>& args,
                                 cudaStream_t stream = nullptr) {
   detail::check_arguments(args);
   if (detail::rows(args.shape) == 0) return;
-  const bool bulk = device::current_properties().compute_capability >= 90;
-  detail::launch_forward<false>(detail::without_gate(args), stream, bulk);
+  const device::properties properties = device::current_properties();
+  detail::launch_forward<false>(detail::without_gate(args), stream, properties.max_shared_bytes,
+                                properties.compute_capability >= 90);
 }
 
 /// Bytes of scratch that `layernorm_modulate_backward` needs for a shape on the current device.
@@ -49,8 +50,9 @@ void gate_residual_layernorm_modulate_forward(
     const gate_residual_layernorm_modulate_args<X, M, Y>& args, cudaStream_t stream = nullptr) {
   detail::check_arguments(args);
   if (detail::rows(args.shape) == 0) return;
-  const bool bulk = device::current_properties().compute_capability >= 90;
-  detail::launch_forward<true>(args, stream, bulk);
+  const device::properties properties = device::current_properties();
+  detail::launch_forward<true>(args, stream, properties.max_shared_bytes,
+                               properties.compute_capability >= 90);
 }
 
 /// Bytes of scratch that `gate_residual_layernorm_modulate_backward` needs for a shape on the

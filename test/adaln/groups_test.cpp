@@ -80,7 +80,14 @@ TEST_P(AdaLn, TakesPackedSamples) {
     const problem_options options{.lengths = lengths};
     expect_accurate(GetParam(), packed_shape(options, 64), options);
   }
-  problem_options few{.lengths = {3, 0, 1, 2}};
+  problem_options longer;  // than one round of the search by warps
+  for (std::int64_t sample = 0; sample < 259; ++sample) {
+    longer.lengths.push_back((sample + 1) % 3);
+  }
+  for (const std::int64_t features : {7, 264}) {
+    expect_accurate(GetParam(), packed_shape(longer, features), longer);
+  }
+  problem_options few{.lengths = {3, 0, 1, 2, 0}};
   for (const std::int64_t features : {1, 7, 100, 1536, 5120, 16384}) {
     expect_accurate(GetParam(), packed_shape(few, features), few);
   }

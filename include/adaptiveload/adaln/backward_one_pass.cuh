@@ -47,7 +47,7 @@ struct one_pass_block {
   }
   /// The vectors; the units' sums; the rings; for each of their rows 4 sums a warp, and a barrier.
   __host__ __device__ std::size_t ring_offset() const {
-    return vector_bytes() * static_cast<std::size_t>(vectors + 1);
+    return vector_bytes() * static_cast<std::size_t>(vectors);
   }
   __host__ __device__ std::size_t sums_offset() const {
     return ring_offset() + static_cast<std::size_t>(units * stages * row_bytes);
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(one_pass_threads<Gated, Vectors, Warps>, 1)
   std::byte* const shared = device::shared_memory();
   float* const multiplier = reinterpret_cast<float*>(shared);
   [[maybe_unused]] float* const gate = multiplier + features;
-  float* const unit_sums = multiplier + block.vectors * features;
+  float* const unit_sums = multiplier;  // when a group has ended
   std::byte* const ring = shared + block.ring_offset() + unit * block.stages * block.row_bytes;
   float* const row_sums =
       reinterpret_cast<float*>(shared + block.sums_offset()) + unit * block.stages * warps * 4;
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(one_pass_threads<Gated, Vectors, Warps>, 1)
   const auto dr_of = [&](int stage) { return dy_of(stage) + features; };
   const auto branch_of = [&](int stage) { return reinterpret_cast<X*>(dr_of(stage) + features); };
 
-  unit_rows ahead(groups, static_cast<int>(groups.first_from(first)), first, 0, team_rows,
+  unit_rows ahead(groups, static_cast<int>(groups.first_from<true>(first)), first, 0, team_rows,
                   team_unit);
   ahead.skip_finished(groups, first, team_rows, team_unit);
   const auto fill = [&](int stage) {
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(one_pass_threads<Gated, Vectors, Warps>, 1)
   // `vector`.
   const auto take_vector = [&](const modulation<M>& from, std::int64_t group, float plus,
                                float(&held)[Held][Width], float* vector) {
-    const M* const data = groups.vector(from, group);
+    const M* const data = groups.vector<true>(from, group);
     if constexpr (Holds) {
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
@@ -241,7 +241,7 @@ __global__ void __launch_bounds__(one_pass_threads<Gated, Vectors, Warps>, 1)
     }
   }
 
-  int group = static_cast<int>(groups.first_from(first));
+  int group = static_cast<int>(groups.first_from<true>(first));
   for (int start = 0; start < team_rows || (row_team + 1 == deal.teams && group < groups.count);
        ++group) {
     const unit_rows mine(groups, group, first, start, team_rows, team_unit);
@@ -361,7 +361,7 @@ __global__ void __launch_bounds__(one_pass_threads<Gated, Vectors, Warps>, 1)
       float* const of_group = to.data == nullptr ? nullptr
                               : !began_here      ? partial.going_on(blockIdx.x, gradient)
                               : deal.members > 1 ? partial.beginning(blockIdx.x, gradient)
-                                                 : groups.vector(to, group);
+                                                 : groups.vector<true>(to, group);
       float* const total = to.total == nullptr ? nullptr : partial.total(blockIdx.x, gradient);
 #pragma unroll 1
       for (int i = static_cast<int>(threadIdx.x); i < features; i += block.threads()) {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 namespace adaptiveload::detail {
 
@@ -41,6 +40,7 @@ one_pass_block choose_one_pass_block(std::int64_t features, std::int64_t accesse
   block.stages =
       std::clamp(ring_bytes / (block.units * row_bytes), 2, bulk ? 8 : one_pass_copy_stages);
   while (block.units > 1 && block.shared_bytes() > max_shared_bytes) --block.units;
+  while (block.stages > 2 && block.shared_bytes() > max_shared_bytes) --block.stages;
   if (block.shared_bytes() > max_shared_bytes) block.units = 0;
   return block;
 }
@@ -75,8 +75,7 @@ bool launch_backward_one_pass(const backward_arguments<Normalized, X, M, Y>& arg
                               const device::properties& properties, bool bulk) {
   constexpr int width = vector_width<Normalized, X, Y>;
   const std::int64_t features = args.shape.features;
-  constexpr std::int64_t index_limit = std::numeric_limits<int>::max();
-  if (groups.rows >= index_limit || groups.count >= index_limit ||
+  if (!is_narrow(groups) ||
       !rows_fit<width>(features, args.r, args.branch, args.dy, args.dr, args.dresidual,
                        args.dbranch) ||
       !bulk_copies_fit(features, args.r, args.branch, args.dy, args.dr) ||

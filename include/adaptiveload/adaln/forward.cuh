@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
 
   const auto read_vector = [&](const modulation<M>& from, std::int64_t group,
                                float(&to)[Vectors][Width]) {
-    const M* const vector = groups.vector(from, group);
+    const M* const vector = groups.vector<true>(from, group);
 #pragma unroll
     for (int v = 0; v < Vectors; ++v) read_pack(vector + feature(v), to[v]);
     if (from.table == nullptr) return;
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
   };
   walk at_first{.end = tile_rows};
   if (groups.count > 1) {
-    at_first.group = groups.of<!is_part_of_warp<Team>>(start + first);
+    at_first.group = groups.of<!is_part_of_warp<Team>, true>(start + first);
     at_first.end = end_of(at_first.group);
   }
   // Calls `read(group)` where a row, behind the one before, is of another group.
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
     float gate[Vectors][Width], gate_of_first[Width];
     const auto read_gate = [&](std::int64_t group) {
       read_vector(args.gate, group, gate);
-      read_modulation(args.gate, groups.vector(args.gate, group), 0, gate_of_first);
+      read_modulation(args.gate, groups.vector<true>(args.gate, group), 0, gate_of_first);
     };
     const auto gated = [&](const X* x, const float(&with)[Width]) {
       const auto residual = load_pack<Width>(x);

@@ -10,21 +10,21 @@
 namespace adaptiveload::detail {
 
 /// Calls `f(team, vectors, threads)` with the team that takes a row of `features` elements in
-/// `forward_tiles`, as constants, and the block's threads; false if none does.
+/// `forward_tiles`, as constants, and the block's threads, unless none does.
 ///
 /// Up to 3 accesses a thread and 4 warps. Wider rows take up to 5 accesses, with a gate 3 and more
 /// warps, the widest 6: the registers of the modulations grow with the accesses, the waiting at
 /// barriers with the warps.
 template <bool Gated, int Width, class F>
-bool with_forward_team(std::int64_t features, F f) {
+void with_forward_team(std::int64_t features, F f) {
   constexpr int most_vectors = Gated ? 3 : 5;  // of 4 warps
   const std::int64_t accesses = features / Width;
-  if (accesses <= 8) return f(constant<8>{}, constant<1>{}, 128), true;
-  if (accesses <= 16) return f(constant<16>{}, constant<1>{}, 128), true;
+  if (accesses <= 8) return f(constant<8>{}, constant<1>{}, 128);
+  if (accesses <= 16) return f(constant<16>{}, constant<1>{}, 128);
   std::int64_t warps = std::min<std::int64_t>(4, ceil_divide(accesses, 3 * 32));
   if (accesses > most_vectors * 4 * 32) warps = ceil_divide(accesses, most_vectors * 32);
   if (warps > 12) warps = ceil_divide(accesses, 6 * 32);
-  if (warps > 12) return false;
+  if (warps > 12) return;
   const int threads = 32 * static_cast<int>(warps);
   const auto vectors = ceil_divide(accesses, threads);
   with_constant<4>(warps, [&](auto w) {
@@ -39,7 +39,6 @@ bool with_forward_team(std::int64_t features, F f) {
       }
     });
   });
-  return true;
 }
 
 /// The arguments without a gate as `forward_tiles` takes them.
@@ -60,9 +59,10 @@ forward_arguments<X, M, Y> without_gate(const layernorm_modulate_args<X, M, Y>& 
           .form = args.form};
 }
 
-/// `bulk`: by bulk copies, for compute capability 9.0 and later.
+/// `max_shared_bytes`: of a block; `bulk`: by bulk copies, for compute capability 9.0 and later.
 template <bool Gated, class X, class M, class Y>
-void launch_forward(forward_arguments<X, M, Y> args, cudaStream_t stream, bool bulk) {
+void launch_forward(forward_arguments<X, M, Y> args, cudaStream_t stream,
+                    std::size_t max_shared_bytes, bool bulk) {
   constexpr const char* name =
       Gated ? "gate_residual_layernorm_modulate_forward" : "layernorm_modulate_forward";
   constexpr int width = vector_width<X, Y>;
@@ -71,6 +71,7 @@ void launch_forward(forward_arguments<X, M, Y> args, cudaStream_t stream, bool b
   const bool vectors = rows_fit<width>(features, args.residual, args.branch, args.r, args.y) &&
                        modulations_fit<width>(args.gate, args.scale, args.shift);
 
+  bool launched = false;
   const auto in_tiles = [&](auto team, auto vectors_per_thread, int threads) {
     const int teams = is_part_of_warp<team.value> ? threads / std::max(team.value, 1) : 1;
     const int tile_rows = forward_rows<team.value, vectors_per_thread.value> * teams;
@@ -79,14 +80,17 @@ void launch_forward(forward_arguments<X, M, Y> args, cudaStream_t stream, bool b
             (Gated ? 2 * sizeof(X) + sizeof(Y) : sizeof(X)) +
         static_cast<std::size_t>(2 * tile_rows / teams * (threads / 32)) * sizeof(float) +
         sizeof(device::transfer_barrier);
+    if (shared > max_shared_bytes) return;
+    launched = true;
     device::launch(name, forward_tiles<X, M, Y, Gated, team.value, width, vectors_per_thread.value>,
                    ceil_divide(groups.rows, tile_rows), dim3(static_cast<unsigned>(threads)),
                    shared, stream, args, groups, bulk);
   };
-  if (vectors && bulk_copies_fit(features, args.residual, args.branch) &&
-      groups.rows <= max_blocks && with_forward_team<Gated, width>(features, in_tiles)) {
-    return;
+  if (vectors && is_narrow(groups) && groups.rows <= max_blocks &&
+      bulk_copies_fit(features, args.residual, args.branch)) {
+    with_forward_team<Gated, width>(features, in_tiles);
   }
+  if (launched) return;
 
   with_width<width>(vectors, [&](auto chosen) {
     const int threads = streamed_threads(features, chosen.value);

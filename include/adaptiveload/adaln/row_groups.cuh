@@ -8,13 +8,18 @@
 /// Which rows share their modulations.
 namespace adaptiveload::detail {
 
-/// A 64-bit division is a long subroutine.
-__device__ inline std::int64_t divide(std::int64_t a, std::int64_t b) {
-  if ((a | b) >> 32 == 0) return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+/// Of numbers of 31 bits where `Narrow`: a 64-bit division is a long subroutine, whose code alone
+/// costs a kernel of few rows a tenth of its time.
+template <bool Narrow>
+__device__ std::int64_t divide(std::int64_t a, std::int64_t b) {
+  if (Narrow || (a | b) >> 32 == 0) {
+    return static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b);
+  }
   return a / b;
 }
 
 /// The groups of an activation's rows, numbered through all samples. There is one at least.
+/// `Narrow`: rows and groups are known to be fewer than 2^31.
 struct row_groups {
   std::int64_t rows, count;
   std::int64_t tokens;             ///< of a group, unless packed
@@ -27,25 +32,27 @@ struct row_groups {
   }
 
   /// The group of a row. `Together`: all lanes of the warp ask for the same one.
-  template <bool Together>
+  template <bool Together, bool Narrow = false>
   __device__ std::int64_t of(std::int64_t row) const {
-    return cu_seqlens == nullptr ? divide(row, tokens) : first_beginning_after<Together>(row) - 1;
+    return cu_seqlens == nullptr ? divide<Narrow>(row, tokens)
+                                 : first_beginning_after<Together>(row) - 1;
   }
 
   /// The first group that has to do with the rows from `row` on: that of the row before if it goes
   /// on, or the first that begins here, even if it has no rows.
+  template <bool Narrow = false>
   __device__ std::int64_t first_from(std::int64_t row) const {
-    if (cu_seqlens == nullptr) return divide(row, tokens);
+    if (cu_seqlens == nullptr) return divide<Narrow>(row, tokens);
     const std::int64_t beginning_here = first_beginning_after<false>(row - 1);
     return beginning_here < count && begin(beginning_here) == row ? beginning_here
                                                                   : beginning_here - 1;
   }
 
   /// The vector of a group, of a `modulation` or a `modulation_gradient`.
-  template <class Vectors>
+  template <bool Narrow = false, class Vectors>
   __device__ auto* vector(const Vectors& of, std::int64_t group) const {
     if (per_sample == 1) return of.data + group * of.batch_stride;
-    const std::int64_t sample = divide(group, per_sample);
+    const std::int64_t sample = divide<Narrow>(group, per_sample);
     return of.data + sample * of.batch_stride + (group - sample * per_sample) * of.group_stride;
   }
 
@@ -87,6 +94,11 @@ __device__ void read_modulation(const modulation<M>& of, const M* vector, std::i
                                 float (&values)[Width]) {
   read_pack(vector + feature, values);
   if (of.table != nullptr) add_pack(of.table + feature, values);
+}
+
+inline bool is_narrow(const row_groups& groups) {
+  constexpr std::int64_t limit = std::int64_t{1} << 31;
+  return groups.rows < limit && groups.count < limit;
 }
 
 /// The groups of a checked shape that has rows. Where all `vectors` (modulations and gradients) lie
