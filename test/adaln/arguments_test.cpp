@@ -81,7 +81,11 @@ void expect_common_forward_checks() {
   expect([](auto& a) { a.y = nullptr; }, "y is null");
   expect([](auto& a) { a.y = one_byte_on(a.y); }, "y is address ");
   expect([](auto& a) { a.shift.data = one_byte_on(a.shift.data); }, "shift.data is address ");
-  expect([](auto& a) { a.shift = {.table = a.shift.data}; }, "shift.table is given");
+  const auto table_alone = [](auto& a) {  // `{.table = ...}` here loses its name in nvcc 13.0
+    a.shift.table = a.shift.data;
+    a.shift.data = nullptr;
+  };
+  expect(table_alone, "shift.table is given");
 }
 
 template <class Problem>
