@@ -89,7 +89,7 @@ struct layernorm_modulate_args {
 template <class X, class M = float, class Y = X>
 struct layernorm_modulate_backward_args {
   activation_shape shape;
-  const X* x = nullptr;  ///< [batch, tokens, features], as in the forward
+  const X* x = nullptr;                  ///< [batch, tokens, features], as in the forward
   const statistic_t<X>* mean = nullptr;  ///< [batch, tokens], saved by the forward; unless RMS
   const statistic_t<X>* rstd = nullptr;  ///< [batch, tokens], saved by the forward
   modulation<M> scale = {};
@@ -130,8 +130,8 @@ struct gate_residual_layernorm_modulate_args {
 template <class X, class M = float, class Y = X>
 struct gate_residual_layernorm_modulate_backward_args {
   activation_shape shape;
-  const Y* r = nullptr;       ///< [batch, tokens, features], of the forward
-  const X* branch = nullptr;  ///< [batch, tokens, features], as in the forward
+  const Y* r = nullptr;                  ///< [batch, tokens, features], of the forward
+  const X* branch = nullptr;             ///< [batch, tokens, features], as in the forward
   const statistic_t<X>* mean = nullptr;  ///< [batch, tokens], saved by the forward; unless RMS
   const statistic_t<X>* rstd = nullptr;  ///< [batch, tokens], saved by the forward
   modulation<M> gate = {};

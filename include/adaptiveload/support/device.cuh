@@ -159,8 +159,8 @@ __device__ inline void copy_bulk(void* shared, const void* global, std::uint32_t
   }
 }
 
-/// Lets bulk copies into shared memory come after what the calling thread has read and written there:
-/// by every such thread, before the barrier that the copying one waits at.
+/// Lets bulk copies into shared memory come after what the calling thread has read and written
+/// there: by every such thread, before the barrier that the copying one waits at.
 __device__ inline void show_to_copies() {
   if constexpr (has_bulk_copies()) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
