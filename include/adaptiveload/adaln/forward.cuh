@@ -284,8 +284,6 @@ __global__ void __launch_bounds__(512)
   for (std::int64_t row = blockIdx.x; row < groups.rows; row += gridDim.x) {
     const std::int64_t group = groups.of<true>(row), begin = row * features;
     [[maybe_unused]] const M* const gate_vector = groups.vector(args.gate, group);
-    const M* const scale_vector = groups.vector(args.scale, group);
-    const M* const shift_vector = groups.vector(args.shift, group);
     // W elements from the i-th of what is normalized.
     const auto before = [&](auto width, std::int64_t i) {
       constexpr int W = decltype(width)::value;
@@ -328,6 +326,8 @@ __global__ void __launch_bounds__(512)
                                     1 / static_cast<float>(features),
                                     static_cast<float>(args.epsilon));
 
+    const M* const scale_vector = groups.vector(args.scale, group);
+    const M* const shift_vector = groups.vector(args.shift, group);
     for (std::int64_t i = start; i < features; i += step) {
       float scale[Width], shift[Width] = {}, y[Width];
       read_modulation(args.scale, scale_vector, i, scale);
