@@ -39,10 +39,12 @@ TEST_P(AdaLnOfWidth, IsAccurate) {
                                            {1, features > 1536 ? 7 : 31, features},
                                            {3, features > 1536 ? 2 : 5, features}};
   if (large_cases) {
-    shapes.insert(shapes.end(), {{1, 4096, features}, {4, 1024, features}, {1, 70000, features}});
+    shapes.insert(shapes.end(), {{1, 4096, features}, {4, 1024, features}});
+    if (features <= 1536 || op.name.ends_with("_bfloat16")) {  // others take minutes
+      shapes.push_back({1, 70000, features});
+    }
     if (features <= 1536) {
-      shapes.insert(shapes.end(),
-                    {{7, 10000, features}, {1000, 70, features}, {70000, 1, features}});
+      shapes.insert(shapes.end(), {{1000, 70, features}, {70000, 1, features}});
     }
   }
   for (const al::activation_shape& shape : shapes) expect_accurate(op, shape);
