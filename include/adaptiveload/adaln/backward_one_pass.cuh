@@ -189,6 +189,7 @@ __global__ void __launch_bounds__(one_pass_threads<Gated, Vectors, Warps>, 1)
   };
 
   if (bulk && thread == 0) {
+#pragma unroll 1
     for (int stage = 0; stage < block.stages; ++stage) device::init_barrier(arrived + stage);
   }
   device::sync_block();
@@ -297,8 +298,8 @@ __global__ void __launch_bounds__(one_pass_threads<Gated, Vectors, Warps>, 1)
 #pragma unroll
         for (int k = 0; k < 3; ++k) sum[k] += in_row(v) ? of_pack[k] : 0;
       }
-      sum_over_warps(sum, warps, thread / device::warp_size, row_sums + stage * warps * 4,
-                     sync_unit);
+      sum_over_warps<Warps>(sum, warps, thread / device::warp_size, row_sums + stage * warps * 4,
+                            sync_unit);
       // Now all threads of the unit are done with the row before.
       if (warps == 1) sync_unit();
       fill(stage == 0 ? block.stages - 1 : stage - 1);

@@ -235,8 +235,9 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ve
     }
   }
   if constexpr (!is_part_of_warp<Team>) {
-    sum_over_warps(sum, warps, static_cast<int>(threadIdx.x) / device::warp_size, storage,
-                   [] { device::sync_block(); });
+    sum_over_warps<Team / device::warp_size>(sum, warps,
+                                             static_cast<int>(threadIdx.x) / device::warp_size,
+                                             storage, [] { device::sync_block(); });
   } else {
 #pragma unroll
     for (float& value : sum) value = warp_reduce<Team>(value, plus{});

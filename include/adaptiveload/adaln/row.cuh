@@ -74,8 +74,9 @@ __device__ float warp_sum_transposed(float (&values)[N]) {
 
 /// Sums each of the N (a power of two) values over `warps` warps, of which the calling one is
 /// number `warp`, and gives every thread all sums. `storage`: shared memory for N floats a warp,
-/// which may be written again after the next barrier of these warps; `sync` is one.
-template <int N, class Sync>
+/// which may be written again after the next barrier of these warps; `sync` is one. `Warps`: as
+/// `warps`, or 0 where it isn't known at compile time.
+template <int Warps, int N, class Sync>
 __device__ void sum_over_warps(float (&values)[N], int warps, int warp, float* storage, Sync sync) {
   constexpr int lanes = device::warp_size / N;  // that hold a value
   const int lane = device::lane();
@@ -87,6 +88,20 @@ __device__ void sum_over_warps(float (&values)[N], int warps, int warp, float* s
   }
   if (lane % lanes == 0) storage[warp * N + lane / lanes] = total;
   sync();
+  if constexpr (Warps > 0 && N % 4 == 0) {  // all read all: nobody waits for a shuffle
+#pragma unroll
+    for (float& value : values) value = 0;
+#pragma unroll
+    for (int w = 0; w < Warps; ++w) {
+#pragma unroll
+      for (int i = 0; i < N; i += 4) {
+        const auto four = load_pack<4>(storage + w * N + i);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) values[i + k] += four[k];
+      }
+    }
+    return;
+  }
   total = 0;
   for (int i = lane; i < warps * N; i += device::warp_size) total += storage[i];
 #pragma unroll

@@ -136,11 +136,15 @@ struct row_deal {
 };
 
 /// Deals rows to at most `blocks` blocks. Teams of several only if no group begins and ends within
-/// one: a block then has to do with two groups at most.
+/// one: a block then has to do with two groups at most, and with one where teams that take a group
+/// each leave few blocks without work: to end a group's sums takes longer than a few rows.
 inline row_deal deal_rows(const row_groups& groups, std::int64_t blocks) {
   row_deal deal{.rows = groups.rows, .teams = blocks, .members = 1};
   if (groups.cu_seqlens != nullptr || groups.count >= blocks) return deal;
-  for (deal.teams = groups.count; blocks % deal.teams != 0; ++deal.teams) {
+  deal.teams = groups.count;
+  const std::int64_t idle = blocks % deal.teams;
+  if (idle > blocks / 16) {
+    while (blocks % deal.teams != 0) ++deal.teams;
   }
   deal.members = static_cast<int>(blocks / deal.teams);
   return deal;

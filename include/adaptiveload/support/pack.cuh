@@ -3,6 +3,8 @@
 #include <adaptiveload/support/device.cuh>
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 namespace adaptiveload::detail {
 
@@ -40,7 +42,18 @@ struct pack {
   access parts[static_cast<std::size_t>(accesses)];
 
   __device__ float operator[](int i) const {
-    return to_float(parts[i / (Width / accesses)].values[i % (Width / accesses)]);
+    const access& part = parts[i / (Width / accesses)];
+    const int k = i % (Width / accesses);
+    if constexpr (std::is_same_v<T, __nv_bfloat16> && Width / accesses > 1) {
+      // Half of a word in one instruction; nvcc 13.0 takes two for the upper one.
+      struct words {
+        std::uint32_t values[static_cast<std::size_t>(Width / accesses / 2)];
+      };
+      const std::uint32_t word = __builtin_bit_cast(words, part).values[k / 2];
+      return __uint_as_float(k % 2 == 0 ? word << 16 : word & 0xffff0000);
+    } else {
+      return to_float(part.values[k]);
+    }
   }
 };
 
