@@ -62,7 +62,7 @@ std::vector<contender> fused() {
   const auto forward_without_bulk_copies =
       with(&tensors::forward, [](const auto& args, cudaStream_t stream) {
         al::detail::launch_forward<false>(al::detail::without_gate(args), stream,
-                                          al::device::current_properties().max_shared_bytes, false);
+                                          al::device::current_properties(), false);
       });
   const auto backward = with(
       &tensors::backward, al::layernorm_modulate_backward_scratch_bytes,
@@ -73,8 +73,7 @@ std::vector<contender> fused() {
       });
   const auto gated_forward_without_bulk_copies =
       with(&tensors::gated_forward, [](const auto& args, cudaStream_t stream) {
-        al::detail::launch_forward<true>(args, stream,
-                                         al::device::current_properties().max_shared_bytes, false);
+        al::detail::launch_forward<true>(args, stream, al::device::current_properties(), false);
       });
   const auto gated_backward =
       with(&tensors::gated_backward, al::gate_residual_layernorm_modulate_backward_scratch_bytes,

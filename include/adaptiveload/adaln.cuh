@@ -23,7 +23,7 @@ void layernorm_modulate_forward(const layernorm_modulate_args<X, M, Y>& args,
   detail::check_arguments(args);
   if (detail::rows(args.shape) == 0) return;
   const device::properties properties = device::current_properties();
-  detail::launch_forward<false>(detail::without_gate(args), stream, properties.max_shared_bytes,
+  detail::launch_forward<false>(detail::without_gate(args), stream, properties,
                                 properties.compute_capability >= 90);
 }
 
@@ -51,8 +51,7 @@ void gate_residual_layernorm_modulate_forward(
   detail::check_arguments(args);
   if (detail::rows(args.shape) == 0) return;
   const device::properties properties = device::current_properties();
-  detail::launch_forward<true>(args, stream, properties.max_shared_bytes,
-                               properties.compute_capability >= 90);
+  detail::launch_forward<true>(args, stream, properties, properties.compute_capability >= 90);
 }
 
 /// Bytes of scratch that `gate_residual_layernorm_modulate_backward` needs for a shape on the

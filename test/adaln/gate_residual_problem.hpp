@@ -182,8 +182,8 @@ class gate_residual_problem : public modulated_problem<M, Y> {
     if (!this->options_.save_statistics) return;
     found.expect_near("dresidual", accuracy<X>);
     found.expect_near("dbranch", accuracy<X>);
-    found.expect_near("dgate", accuracy<float>);
-    found.expect_near("dgate.total", accuracy<float>);
+    found.expect_near("dgate", this->accuracy_of_sums());
+    found.expect_near("dgate.total", this->accuracy_of_sums());
   }
 
  private:

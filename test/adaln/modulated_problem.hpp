@@ -316,10 +316,14 @@ class modulated_problem : public problem {
     EXPECT_EQ(written_beside_, 0) << "elements beside the outputs were written";
     found.expect_near("y", accuracy<Y>);
     if (!options_.save_statistics) return;
-    for (const char* const name :
-         {"mean", "rstd", "dscale", "dscale.total", "dshift", "dshift.total"}) {
-      found.expect_near(name, accuracy<float>);
+    for (const char* const name : {"mean", "rstd"}) found.expect_near(name, accuracy<float>);
+    for (const char* const name : {"dscale", "dscale.total", "dshift", "dshift.total"}) {
+      found.expect_near(name, accuracy_of_sums());
     }
+  }
+  /// Threads add up rows in float one after the other: the error grows as the root of their number.
+  double accuracy_of_sums() const {
+    return accuracy<float> * std::sqrt(std::max(1., static_cast<double>(rows()) / 70000));
   }
 
   adaptiveload::activation_shape shape_;

@@ -3,6 +3,7 @@
 #include <adaptiveload/adaln/arguments.hpp>
 #include <adaptiveload/adaln/row.cuh>
 #include <adaptiveload/adaln/row_groups.cuh>
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -41,233 +42,186 @@ __device__ void save_statistics(const forward_arguments<X, M, Y>& args, std::int
   if (args.rstd != nullptr) args.rstd[row] = statistics.rstd;
 }
 
-/// Starts to copy a block's `count` elements of residual and, where it isn't null, of branch behind
-/// them, in one piece each or in pieces of 16 bytes. `arrived` need not be ready: thread 0 makes it
-/// so, which `wait_for_copy` shows to the others.
-template <class T>
-__device__ void copy_to_shared(T* shared, const T* residual, const T* branch, int count, int room,
-                               device::transfer_barrier* arrived, bool bulk) {
-  const auto bytes = static_cast<std::uint32_t>(count) * static_cast<std::uint32_t>(sizeof(T));
-  if (bulk) {
-    if (threadIdx.x == 0) {
-      device::init_barrier(arrived);
-      device::expect_bytes(arrived, branch == nullptr ? bytes : 2 * bytes);
-      device::copy_bulk(shared, residual, bytes, arrived);
-      if (branch != nullptr) device::copy_bulk(shared + room, branch, bytes, arrived);
-    }
-  } else {
-    const auto copy = [bytes](T* to, const T* from) {
-      for (std::uint32_t at = threadIdx.x * 16; at < bytes; at += blockDim.x * 16) {
-        device::copy_async(reinterpret_cast<std::byte*>(to) + at,
-                           reinterpret_cast<const std::byte*>(from) + at);
-      }
-    };
-    copy(shared, residual);
-    if (branch != nullptr) copy(shared + room, branch);
-    device::end_copy_group();
-  }
-}
-
-/// Waits for what `copy_to_shared` copies.
-__device__ inline void wait_for_copy(device::transfer_barrier* arrived, bool bulk) {
-  if (bulk) {
-    device::sync_block();  // `arrived` is ready
-    device::wait_for_bytes(arrived, 0);
-  } else {
-    device::wait_for_copy_groups<0>();
-    device::sync_block();
-  }
-}
-
-/// Rows that a team takes at once: they share its barrier and its reads of the modulations.
-template <int Team, int Vectors>
-inline constexpr int forward_rows = Team != block_team ? 4
-                                    : Vectors <= 5     ? 2
-                                                       : 1;
-
-/// The largest block of `forward_tiles`, and how many of them a multiprocessor is to hold: 60 KB
-/// of rows under way keep an H200's memory busy, and more of them slow it down.
+/// The largest block of `forward_rows`, and how many of them a multiprocessor is to hold: as many
+/// as the registers of a thread's packs allow.
 template <int Team>
-inline constexpr int forward_threads = Team == block_team      ? 384
-                                       : is_part_of_warp<Team> ? 128
-                                                               : Team;
-template <int Team, int Vectors>
-inline constexpr int forward_blocks = Team == block_team
-                                          ? 1
-                                          : (Vectors <= 3 ? 512 : 384) / forward_threads<Team>;
+inline constexpr int forward_threads = Team <= device::warp_size ? 128 : Team;
+template <int Team, int Packs>
+inline constexpr int forward_blocks = (Packs == 1   ? 1024
+                                       : Packs <= 4 ? 768
+                                       : Packs <= 5 ? 640
+                                                    : 512) /
+                                      forward_threads<Team>;
 
-/// Forward for rows that fit in registers: a block takes a tile of `forward_rows` rows a team,
-/// copied to shared memory in one piece where `bulk`, and ends. Blocks that stay and go on to the
-/// next tile were tried and lost 8 %: those of a grid that start in order read and write nearer to
-/// each other. Row length: at most Width * Vectors * team size, a multiple of Width.
-template <class X, class M, class Y, bool Gated, int Team, int Width, int Vectors>
-__global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Vectors>)
-    forward_tiles(forward_arguments<X, M, Y> args, row_groups groups, bool bulk) {
-  constexpr int Rows = forward_rows<Team, Vectors>;
-  const team_position<is_part_of_warp<Team> ? Team : block_team> position;
-  const int team_size = Team == block_team ? position.size : Team;
+/// Forward for rows that fit in the registers of a team of Team threads: a part of a warp, a warp,
+/// or a block. It reads its rows at once, and the modulations when it needs them, mostly from L1:
+/// so there is little in a thread's registers, and many teams read and write while others wait. It
+/// takes `Rows` rows at once, which share the reads. Row length: at most Width * Vectors * Team, a
+/// multiple of Width.
+template <class X, class M, class Y, bool Gated, int Team, int Width, int Vectors, int Rows>
+__global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Rows * Vectors>)
+    forward_rows(forward_arguments<X, M, Y> args, row_groups groups) {
+  constexpr bool Together = Team >= device::warp_size;  // a warp's lanes have one row
   const int features = static_cast<int>(args.shape.features);
-  const int tile_rows = Rows * position.teams;
-  const std::int64_t start = blockIdx.x * std::int64_t{tile_rows};
-  const std::int64_t left = groups.rows - start;
-  const int count = left < tile_rows ? static_cast<int>(left) : tile_rows;
+  const int teams = static_cast<int>(blockDim.x) / Team;
+  const int thread = static_cast<int>(threadIdx.x) % Team;
+  const std::int64_t unbounded =
+      (blockIdx.x * std::int64_t{teams} + static_cast<int>(threadIdx.x) / Team) * Rows;
+  const std::int64_t first = unbounded < groups.rows ? unbounded : groups.rows - 1;
+  const std::int64_t left = groups.rows - unbounded;
+  const int mine = left < Rows ? static_cast<int>(left) : Rows;
 
-  X* const tile = reinterpret_cast<X*>(device::shared_memory());
-  Y* const r_tile = reinterpret_cast<Y*>(tile + (Gated ? 2 : 1) * tile_rows * features);
-  float* const storage = reinterpret_cast<float*>(r_tile + (Gated ? tile_rows * features : 0));
-  const int warps = position.teams * team_size / device::warp_size;
-  auto* const arrived = reinterpret_cast<device::transfer_barrier*>(storage + 2 * Rows * warps);
-  copy_to_shared(tile, args.residual + start * features,
-                 Gated ? args.branch + start * features : nullptr, count * features,
-                 tile_rows * features, arrived, bulk);
-
-  // Teams beyond the last row read it again, and write nothing.
-  const int unbounded = position.team * Rows;
-  const int first = unbounded < count ? unbounded : count - 1;
-  const int mine = count - unbounded < Rows ? count - unbounded : Rows;
-
-  // Only the last pack of a thread may lie beyond the row. Then it is another one again, its sums
-  // and outputs left out: branches around the work on a pack would keep the work on others from
-  // starting.
-  const int beyond = ((Vectors - 1) * team_size + position.thread) * Width;
+  // Only the last pack of a thread may lie beyond the row. Then it is the thread's first one again,
+  // its sums and outputs left out: branches around the work on a pack would keep the work on others
+  // from starting. (It isn't another thread's, which may have written its outputs there.)
+  const int beyond = ((Vectors - 1) * Team + thread) * Width;
   const bool last_in_row = beyond < features;
   const auto feature = [&](int v) {
-    if (v + 1 == Vectors && !last_in_row) return Vectors > 1 ? position.thread * Width : 0;
-    return (v * team_size + position.thread) * Width;
+    if (v + 1 == Vectors && !last_in_row) return Vectors > 1 ? thread * Width : 0;
+    return (v * Team + thread) * Width;
   };
   const auto in_row = [&](int v) { return v + 1 < Vectors || last_in_row; };
-
-  const auto read_vector = [&](const modulation<M>& from, std::int64_t group,
-                               float(&to)[Vectors][Width]) {
-    const M* const vector = groups.vector<true>(from, group);
-#pragma unroll
-    for (int v = 0; v < Vectors; ++v) read_pack(vector + feature(v), to[v]);
-    if (from.table == nullptr) return;
-#pragma unroll
-    for (int v = 0; v < Vectors; ++v) add_pack(from.table + feature(v), to[v]);
-  };
-  float scale[Vectors][Width], shift[Vectors][Width] = {};
-  const auto read_scale_and_shift = [&](std::int64_t group) {
-    read_vector(args.scale, group, scale);
-    if (args.shift.data != nullptr) read_vector(args.shift, group, shift);
-  };
-  // The group of the tile's row `first`, and where it ends in rows of the tile.
-  struct walk {
-    std::int64_t group = 0;
-    int end;
-  };
-  const auto end_of = [&](std::int64_t group) {
-    const std::int64_t end = groups.begin(group + 1) - start;
-    return end < tile_rows ? static_cast<int>(end) : tile_rows;
-  };
-  walk at_first{.end = tile_rows};
-  if (groups.count > 1) {
-    at_first.group = groups.of<!is_part_of_warp<Team>, true>(start + first);
-    at_first.end = end_of(at_first.group);
-  }
-  // Calls `read(group)` where a row, behind the one before, is of another group.
-  const auto read_where_it_changes = [&](int row, walk& at, auto read) {
-    if (row < at.end) return;
-    do at.end = end_of(++at.group);
-    while (row >= at.end);
-    read(at.group);
+  const auto writes = [&](int r, int v) { return r < mine && in_row(v); };
+  const auto position = [&](int r, int v) {
+    return (first + (r < mine ? r : 0)) * features + feature(v);
   };
 
-  using normalized = pack<std::conditional_t<Gated, Y, X>, Width>;
-  float pivot[Rows], sum[2 * Rows] = {};
-  const auto sum_pack = [&](int r, int v, const normalized& x) {
-    float of_pack = 0, squares = 0;
-#pragma unroll
-    for (int k = 0; k < Width; ++k) {
-      const float deviation = x[k] - pivot[r];
-      of_pack += deviation;
-      squares = fmaf(deviation, deviation, squares);
-    }
-    sum[2 * r] += in_row(v) ? of_pack : 0;
-    sum[2 * r + 1] += in_row(v) ? squares : 0;
-  };
-  const float one = args.form == modulate::one_plus_scale ? 1 : 0;
-  const auto x_row = [&](int r) { return tile + (r < mine ? first + r : first) * features; };
-  const auto r_row = [&](int r) { return r_tile + (r < mine ? first + r : first) * features; };
-
-  if constexpr (Gated) {
-    float gate[Vectors][Width], gate_of_first[Width];
-    const auto read_gate = [&](std::int64_t group) {
-      read_vector(args.gate, group, gate);
-      read_modulation(args.gate, groups.vector<true>(args.gate, group), 0, gate_of_first);
-    };
-    const auto gated = [&](const X* x, const float(&with)[Width]) {
-      const auto residual = load_pack<Width>(x);
-      const auto branch = load_pack<Width>(x + tile_rows * features);
-      float r[Width];
-#pragma unroll
-      for (int k = 0; k < Width; ++k) r[k] = fmaf(with[k], branch[k], residual[k]);
-      return round_pack<Y>(r);
-    };
-    constexpr bool registers_for_all = Vectors <= 4;
-    read_gate(at_first.group);
-    if constexpr (registers_for_all) read_scale_and_shift(at_first.group);
-    walk at = at_first;
-    wait_for_copy(arrived, bulk);
+  device::let_next_kernel_start();
+  device::wait_for_previous_kernel();
+  pack<X, Width> residual[Rows][Vectors] = {};
+  [[maybe_unused]] pack<X, Width> branch[Gated ? Rows : 1][Vectors] = {};
+  const bool has_rows = Team > device::warp_size || mine > 0;
+  if (has_rows && (Vectors > 1 || last_in_row)) {
 #pragma unroll
     for (int r = 0; r < Rows; ++r) {
-      if (r > 0 && r < mine) read_where_it_changes(first + r, at, read_gate);
-      pivot[r] = args.kind == norm::layer ? mean_of(gated(x_row(r), gate_of_first)) : 0;
 #pragma unroll
       for (int v = 0; v < Vectors; ++v) {
-        const normalized r_v = gated(x_row(r) + feature(v), gate[v]);
-        if (r < mine && in_row(v)) {
-          write_pack(r_row(r) + feature(v), r_v);
-          write_pack<reuse::late>(args.r + (start + first + r) * features + feature(v), r_v);
+        residual[r][v] = load_pack_streaming<Width>(args.residual + position(r, v));
+        if constexpr (Gated) {
+          branch[r][v] = load_pack_streaming<Width>(args.branch + position(r, v));
         }
-        sum_pack(r, v, r_v);
       }
     }
-    if constexpr (!registers_for_all) read_scale_and_shift(at_first.group);
-  } else {
-    read_scale_and_shift(at_first.group);
-    wait_for_copy(arrived, bulk);
-#pragma unroll
-    for (int r = 0; r < Rows; ++r) {
-      pivot[r] = args.kind == norm::layer ? mean_of(load_pack<Width>(x_row(r))) : 0;
-#pragma unroll
-      for (int v = 0; v < Vectors; ++v) sum_pack(r, v, load_pack<Width>(x_row(r) + feature(v)));
-    }
-  }
-  if constexpr (!is_part_of_warp<Team>) {
-    sum_over_warps<Team / device::warp_size>(sum, warps,
-                                             static_cast<int>(threadIdx.x) / device::warp_size,
-                                             storage, [] { device::sync_block(); });
-  } else {
-#pragma unroll
-    for (float& value : sum) value = warp_reduce<Team>(value, plus{});
   }
 
-  walk at = at_first;
+  std::int64_t group[Rows] = {};
+  if (groups.count > 1) {
+    group[0] = groups.of<Together, true>(first);
+#pragma unroll
+    for (int r = 1; r < Rows; ++r) {
+      group[r] = group[r - 1];
+      if (r >= mine) continue;
+      while (groups.begin(group[r] + 1) <= first + r) ++group[r];
+    }
+  }
+  struct vectors {
+    const M* of[Rows];
+  };
+  const auto vectors_of = [&](const modulation<M>& from) {
+    vectors all;
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+      all.of[r] =
+          r > 0 && group[r] == group[r - 1] ? all.of[r - 1] : groups.vector<true>(from, group[r]);
+    }
+    return all;
+  };
+  // Reads a row's pack of a modulation, unless it is that of the row before.
+  const auto read = [&](const modulation<M>& from, const vectors& all, int r, int v,
+                        float(&values)[Width]) {
+    if (r > 0 && all.of[r] == all.of[r - 1]) return;
+    read_modulation(from, all.of[r], feature(v), values);
+  };
+
+  using normalized = std::conditional_t<Gated, Y, X>;
+  pack<normalized, Width> x[Rows][Vectors];
+  [[maybe_unused]] const vectors gates = Gated ? vectors_of(args.gate) : vectors{};
+#pragma unroll
+  for (int v = 0; v < Vectors; ++v) {
+    [[maybe_unused]] float gate[Width];
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+      if constexpr (Gated) {
+        read(args.gate, gates, r, v, gate);
+        float sum[Width];
+#pragma unroll
+        for (int k = 0; k < Width; ++k) {
+          sum[k] = fmaf(gate[k], branch[r][v][k], residual[r][v][k]);
+        }
+        x[r][v] = round_pack<Y>(sum);
+        if (writes(r, v)) write_pack<reuse::late>(args.r + position(r, v), x[r][v]);
+      } else {
+        x[r][v] = residual[r][v];
+      }
+    }
+  }
+
+  // As in `forward_tiles`, so that a row's bits don't depend on who takes it: deviations from the
+  // mean of the row's first pack, their sums in the same order.
+  constexpr int warps = Team / device::warp_size;  // of a block that is one team
+  float* const storage = reinterpret_cast<float*>(device::shared_memory());
+  float pivot[Rows] = {}, sum[2 * Rows] = {};
+  if (args.kind == norm::layer) {
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) pivot[r] = mean_of(x[r][0]);
+    if constexpr (Team <= device::warp_size) {
+#pragma unroll
+      for (float& of_row : pivot) of_row = warp_broadcast<Team>(of_row, 0);
+    } else {
+      float* const shown = storage + 2 * Rows * warps;
+      if (thread == 0) {
+#pragma unroll
+        for (int r = 0; r < Rows; ++r) shown[r] = pivot[r];
+      }
+      device::sync_block();
+#pragma unroll
+      for (int r = 0; r < Rows; ++r) pivot[r] = shown[r];
+    }
+  }
 #pragma unroll
   for (int r = 0; r < Rows; ++r) {
-    if (r >= mine) break;
-    const std::int64_t row = start + first + r;
-    if (r > 0) read_where_it_changes(first + r, at, read_scale_and_shift);
-    const row_statistics statistics(args.kind, pivot[r], sum[2 * r], sum[2 * r + 1],
-                                    1 / static_cast<float>(features),
-                                    static_cast<float>(args.epsilon));
-    if (position.thread == 0) save_statistics(args, row, statistics);
 #pragma unroll
     for (int v = 0; v < Vectors; ++v) {
-      if (Vectors == 1 && !in_row(v)) break;
-      normalized x;
-      if constexpr (Gated) {
-        x = load_pack<Width>(r_row(r) + feature(v));
-      } else {
-        x = load_pack<Width>(x_row(r) + feature(v));
+      float of_pack = 0, squares = 0;
+#pragma unroll
+      for (int k = 0; k < Width; ++k) {
+        const float deviation = x[r][v][k] - pivot[r];
+        of_pack += deviation;
+        squares = fmaf(deviation, deviation, squares);
       }
+      sum[2 * r] += in_row(v) ? of_pack : 0;
+      sum[2 * r + 1] += in_row(v) ? squares : 0;
+    }
+  }
+  if constexpr (Team < device::warp_size) {
+#pragma unroll
+    for (float& value : sum) value = warp_reduce<Team>(value, plus{});
+  } else {
+    sum_over_warps<warps>(sum, warps, static_cast<int>(threadIdx.x) / device::warp_size, storage,
+                          [] { device::sync_block(); });
+  }
+
+  const float one = args.form == modulate::one_plus_scale ? 1 : 0;
+  const bool has_shift = args.shift.data != nullptr;
+  const vectors scales = vectors_of(args.scale);
+  const vectors shifts = has_shift ? vectors_of(args.shift) : vectors{};
+#pragma unroll
+  for (int v = 0; v < Vectors; ++v) {
+    float scale[Width], shift[Width] = {};
+#pragma unroll
+    for (int r = 0; r < Rows; ++r) {
+      const row_statistics statistics(args.kind, pivot[r], sum[2 * r], sum[2 * r + 1],
+                                      1 / static_cast<float>(features),
+                                      static_cast<float>(args.epsilon));
+      if (v == 0 && thread == 0 && r < mine) save_statistics(args, first + r, statistics);
+      read(args.scale, scales, r, v, scale);
+      if (has_shift) read(args.shift, shifts, r, v, shift);
       float y[Width];
 #pragma unroll
       for (int k = 0; k < Width; ++k) {
-        y[k] = fmaf(statistics.normal(x[k]), one + scale[v][k], shift[v][k]);
+        y[k] = fmaf(statistics.normal(x[r][v][k]), one + scale[k], shift[k]);
       }
-      if (in_row(v)) store_pack<reuse::late>(args.y + row * features + feature(v), y);
+      if (writes(r, v)) store_pack<reuse::late>(args.y + position(r, v), y);
     }
   }
 }

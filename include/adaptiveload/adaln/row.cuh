@@ -12,7 +12,7 @@ namespace adaptiveload::detail {
 /// Stands for "the whole block" where a team's size is a template argument.
 inline constexpr int block_team = 0;
 
-/// Of `forward_tiles`, whose teams of whole warps are blocks.
+/// Where teams of whole warps are blocks.
 template <int Team>
 inline constexpr bool is_part_of_warp = Team != block_team&& Team < device::warp_size;
 
@@ -88,16 +88,17 @@ __device__ void sum_over_warps(float (&values)[N], int warps, int warp, float* s
   }
   if (lane % lanes == 0) storage[warp * N + lane / lanes] = total;
   sync();
-  if constexpr (Warps > 0 && N % 4 == 0) {  // all read all: nobody waits for a shuffle
+  if constexpr (Warps > 0) {  // all read all: nobody waits for a shuffle
+    constexpr int each = N < 4 ? N : 4;
 #pragma unroll
     for (float& value : values) value = 0;
 #pragma unroll
     for (int w = 0; w < Warps; ++w) {
 #pragma unroll
-      for (int i = 0; i < N; i += 4) {
-        const auto four = load_pack<4>(storage + w * N + i);
+      for (int i = 0; i < N; i += each) {
+        const auto part = load_pack<each>(storage + w * N + i);
 #pragma unroll
-        for (int k = 0; k < 4; ++k) values[i + k] += four[k];
+        for (int k = 0; k < each; ++k) values[i + k] += part[k];
       }
     }
     return;
