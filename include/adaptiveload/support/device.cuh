@@ -65,18 +65,18 @@ __device__ T load(const T* address) {
   }
 }
 
-/// As `load`, for data that no kernel writes meanwhile and that is not worth keeping in L1.
+/// As `load`, for data that is not worth keeping in L1.
 template <class T>
 __device__ T load_streaming(const T* address) {
   if constexpr (sizeof(T) == 16) {
     uint4 bits;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(bits.x), "=r"(bits.y), "=r"(bits.z), "=r"(bits.w)
                  : "l"(address));
     return __builtin_bit_cast(T, bits);
   } else if constexpr (sizeof(T) == 8) {
     uint2 bits;
-    asm volatile("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
+    asm volatile("ld.global.L1::no_allocate.v2.u32 {%0, %1}, [%2];"
                  : "=r"(bits.x), "=r"(bits.y)
                  : "l"(address));
     return __builtin_bit_cast(T, bits);
