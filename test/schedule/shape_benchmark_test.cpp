@@ -377,6 +377,103 @@ TEST_F(Record, RanksOfUnequalSpeedAgree) {
   }
 }
 
+/// What each of three ranks throws, where `change` differs one from the others.
+std::vector<std::string> errors_of_ranks(
+    const std::function<void(int, al::shape_benchmark_options&)>& change,
+    const std::function<void(int, std::int64_t, std::int64_t)>& before_step) {
+  constexpr int ranks = 3;
+  std::vector<std::string> errors(ranks, "no error");
+  double value[ranks];
+  double most = 0;
+  std::barrier meet(ranks, [&]() noexcept { most = *std::max_element(value, value + ranks); });
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      job j;
+      auto options = j.options();
+      options.slowest_rank = [&, rank](double v) {
+        value[rank] = v;
+        meet.arrive_and_wait();
+        const double result = most;
+        meet.arrive_and_wait();
+        return result;
+      };
+      change(rank, options);
+      const auto step = [&](std::int64_t b, std::int64_t s) {
+        before_step(rank, b, s);
+        return j(b, s);
+      };
+      try {
+        (void)al::benchmark_shapes(step, options);
+      } catch (const std::exception& error) {
+        errors[rank] = error.what();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return errors;
+}
+
+TEST(ShapeBenchmark, AStepThatFailsOnOneRankFailsOnAll) {
+  const std::string other = "another rank failed at 2 samples of 75600 tokens";
+  const auto nothing = [](int, al::shape_benchmark_options&) {};
+  // Together with the others' steps, and where another one runs out of memory.
+  for (const int out_of_memory_on : {-1, 2}) {
+    const auto errors = errors_of_ranks(nothing, [&](int rank, std::int64_t b, std::int64_t s) {
+      if (b != 2 || s != 75600) return;
+      if (rank == 1) throw std::runtime_error("a link went down");
+      if (rank == out_of_memory_on) throw al::out_of_memory("too large");
+    });
+    EXPECT_EQ(errors, (std::vector<std::string>{other, "a link went down", other}));
+  }
+}
+
+TEST(ShapeBenchmark, RanksThatFailTogetherThrowTheirOwn) {
+  const auto nothing = [](int, al::shape_benchmark_options&) {};
+  const auto errors = errors_of_ranks(nothing, [](int rank, std::int64_t, std::int64_t) {
+    if (rank != 1) throw std::runtime_error("rank " + std::to_string(rank));
+  });
+  EXPECT_EQ(errors, (std::vector<std::string>{
+                        "rank 0", "another rank failed at 1 samples of 75600 tokens", "rank 2"}));
+}
+
+TEST_F(Record, ThatFailsOnItsRankFailsOnAll) {
+  const auto any_step = [](int, std::int64_t, std::int64_t) {};
+  const auto with_record = [&](int rank, al::shape_benchmark_options& o) {
+    if (rank == 0) o.record = path / "below_a_file.csv";
+  };
+  const auto errors = errors_of_ranks(with_record, any_step);
+  EXPECT_TRUE(errors[0].ends_with("cannot be written: No such file or directory")) << errors[0];
+  EXPECT_EQ(errors[1], "another rank failed");
+  EXPECT_EQ(errors[2], "another rank failed");
+}
+
+TEST(ShapeBenchmark, ACallersFunctionThatFailsOnOneRankFailsOnAll) {
+  const auto any_step = [](int, std::int64_t, std::int64_t) {};
+  const auto with_progress = [](int rank, al::shape_benchmark_options& o) {
+    if (rank != 2) return;
+    o.on_progress = [](const al::benchmark_progress& p) {
+      if (p.measured == 5) throw std::runtime_error("the terminal is gone");
+    };
+  };
+  const auto errors = errors_of_ranks(with_progress, any_step);
+  EXPECT_TRUE(errors[0].starts_with("another rank failed at ")) << errors[0];
+  EXPECT_EQ(errors[1], errors[0]);
+  EXPECT_EQ(errors[2], "the terminal is gone");
+}
+
+TEST(ShapeBenchmark, AFailedReduceIsNotReducedAgain) {
+  job j;
+  auto options = j.options();
+  int calls = 0;
+  options.slowest_rank = [&](double) -> double {
+    ++calls;
+    throw std::runtime_error("no network");
+  };
+  EXPECT_THROW((void)al::benchmark_shapes(j, options), std::runtime_error);
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(ShapeBenchmark, ProgressRunsDownToTheEnd) {
   job j;
   auto options = j.options();

@@ -2,6 +2,7 @@
 
 #include <adaptiveload/schedule/csv.hpp>
 #include <adaptiveload/schedule/measurement.hpp>
+#include <adaptiveload/schedule/rank_agreement.hpp>
 #include <adaptiveload/schedule/shape_choice.hpp>
 #include <adaptiveload/schedule/shape_record.hpp>
 #include <adaptiveload/schedule/statistics.hpp>
@@ -17,6 +18,7 @@
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -49,8 +51,8 @@ struct shape_benchmark_options {
   int most_repetitions = 15;  ///< and at most
   double steady = 0.02;       ///< relative standard error of the median at which a shape is done
   std::filesystem::path record{};  ///< results are appended here and resumed from; on one rank only
-  /// The maximum over all ranks of a number that each passes. It is a collective: every rank calls
-  /// it equally often, in the same order.
+  /// The maximum over all ranks of a number that each passes; infinity says that a rank failed. It
+  /// is a collective: every rank calls it equally often, in the same order.
   std::function<double(double)> slowest_rank = [](double value) { return value; };
   /// Milliseconds of a clock that does not jump; a step must have ended when it returns.
   std::function<double()> now_ms = [] {
@@ -80,9 +82,10 @@ namespace detail {
 template <class Step>
 class shape_benchmark {
  public:
-  shape_benchmark(Step& step, const shape_benchmark_options& options)
+  shape_benchmark(Step& step, const shape_benchmark_options& options, rank_agreement& ranks)
       : step_(step),
         options_(options),
+        ranks_(ranks),
         lengths_(checked_lengths(options)),
         choice_(lengths_),
         record_(options.record),
@@ -137,9 +140,9 @@ class shape_benchmark {
     for (const step_shape& s : record_.steps().out_of_memory) {
       rows.push_back({static_cast<double>(s.batch_size), static_cast<double>(s.sequence_length)});
     }
-    rows.resize(static_cast<std::size_t>(options_.slowest_rank(static_cast<double>(rows.size()))));
+    rows.resize(static_cast<std::size_t>(ranks_.maximum(static_cast<double>(rows.size()))));
     for (auto& row : rows) {
-      for (double& value : row) value = options_.slowest_rank(value);
+      for (double& value : row) value = ranks_.maximum(value);
       const step_shape shape{static_cast<std::int64_t>(row[0]), static_cast<std::int64_t>(row[1])};
       if (row[2] > 0) {
         steps_.measurements.push_back(measurement_of(shape, row[2], row[3]));
@@ -157,22 +160,21 @@ class shape_benchmark {
   }
 
   [[nodiscard]] double seconds_left() const {
-    return options_.budget_seconds - options_.slowest_rank(options_.now_ms() - start_ms_) / 1000;
+    return options_.budget_seconds - ranks_.maximum(options_.now_ms() - start_ms_) / 1000;
   }
 
   // Ranks on different processors may differ in the last bit of a logarithm, and so in what they
   // would choose; every decision that rests on an estimate is made in common.
 
   [[nodiscard]] double estimate_ms(const step_shape& shape) const {
-    return options_.slowest_rank(choice_.estimate_ms(shape));
+    return ranks_.maximum(choice_.estimate_ms(shape));
   }
 
   [[nodiscard]] std::optional<step_shape> next(double most_ms) const {
     const step_shape mine = choice_.next(most_tokens(), most_ms).value_or(step_shape{});
-    const double length = options_.slowest_rank(static_cast<double>(mine.sequence_length));
+    const double length = ranks_.maximum(static_cast<double>(mine.sequence_length));
     const bool is_mine = static_cast<double>(mine.sequence_length) == length;
-    const double batch =
-        options_.slowest_rank(is_mine ? static_cast<double>(mine.batch_size) : 0.0);
+    const double batch = ranks_.maximum(is_mine ? static_cast<double>(mine.batch_size) : 0.0);
     if (length == 0) return std::nullopt;
     return step_shape{static_cast<std::int64_t>(batch), static_cast<std::int64_t>(length)};
   }
@@ -187,7 +189,10 @@ class shape_benchmark {
 
   /// One step on every rank: the slowest rank's milliseconds, infinite if any ran out of memory.
   double one_step(const step_shape& shape, double& peak_bytes) {
-    double ms = std::numeric_limits<double>::infinity();
+    constexpr double ran_out = 1e30;  // for the ranks to agree on; a float holds it, too
+    ranks_.doing(std::to_string(shape.batch_size) + " samples of " +
+                 std::to_string(shape.sequence_length) + " tokens");
+    double ms = ran_out;
     const double begin = options_.now_ms();
     try {
       using result = std::invoke_result_t<Step&, std::int64_t, std::int64_t>;
@@ -200,8 +205,9 @@ class shape_benchmark {
       ms = options_.now_ms() - begin;
     } catch (const out_of_memory&) {
     }
-    ms = options_.slowest_rank(ms);
-    if (std::isinf(ms)) {
+    ms = ranks_.maximum(ms);
+    if (ms > ran_out / 2) {
+      ms = std::numeric_limits<double>::infinity();
       steps_.out_of_memory.push_back(shape);
       record_.append(steps_.out_of_memory.back());
     } else {
@@ -229,7 +235,7 @@ class shape_benchmark {
       times.push_back(one_step(shape, peak));
       if (std::isinf(times.back())) return;
     } while (!steady(times) && seconds_left() > 0);
-    const measurement m = measurement_of(shape, median(times), options_.slowest_rank(peak));
+    const measurement m = measurement_of(shape, median(times), ranks_.maximum(peak));
     record_.append(m, times.size());
     steps_.measurements.push_back(m);
     choice_.note({&m, 1});
@@ -273,6 +279,7 @@ class shape_benchmark {
 
   Step& step_;
   const shape_benchmark_options& options_;
+  rank_agreement& ranks_;
   std::vector<std::int64_t> lengths_;
   shape_choice choice_;
   shape_record record_;
@@ -290,11 +297,15 @@ class shape_benchmark {
 /// found by doubling and bisection), then the shapes farthest from any measured one, as long as the
 /// budget lasts. A shape's time is the median of its repetitions, which end when it is steady; in a
 /// distributed run, of the slowest rank's times. Throws `std::invalid_argument` on an option that
-/// is out of range, `csv_error` on a record that isn't one, and what the step throws.
+/// is out of range, `csv_error` on a record that isn't one, and what the step throws; and on every
+/// other rank of a distributed run `std::runtime_error`, which names the shape.
 template <class Step>
 requires std::invocable<Step&, std::int64_t, std::int64_t>
 [[nodiscard]] measured_steps benchmark_shapes(Step&& step, const shape_benchmark_options& options) {
-  return detail::shape_benchmark<std::remove_reference_t<Step>>(step, options).run();
+  detail::rank_agreement ranks(options.slowest_rank);
+  return ranks.all_or_none([&] {
+    return detail::shape_benchmark<std::remove_reference_t<Step>>(step, options, ranks).run();
+  });
 }
 
 }  // namespace adaptiveload
