@@ -173,7 +173,7 @@ TEST_F(Errors, OfRecordedRuns) {
   fails(replay("a,0,0,0,1,256\n", "a,every step,5\nb,every step,5\n"),
         "runs.csv:3:1: run is \"b\"");
   fails(replay("a,0,0,0,1,256\n", "a,sometimes,5\n"), "runs.csv:2:3: ranks_wait");
-  fails(replay("a,0,0,1,1,256\n", "a,every step,5\n"), "plans.csv: run \"a\": step 0");
+  fails(replay("a,0,0,1,1,256\n", "a,every step,5\n"), "plans.csv:2:7: position is \"1\"");
   fails(replay("a,0,0,0,1,256\na,0,1,0,1,256\na,0,1,1,1,256\n", "a,every micro-batch,5\n"),
         "plans.csv: run \"a\": step 0: micro-batches of rank 1");
 }

@@ -45,6 +45,9 @@ TEST(RecordedRun, ErrorsNameFileLineAndColumn) {
   EXPECT_EQ(plan_error("a,0,0,x,1,1"), "p.csv:2:7");
   EXPECT_EQ(plan_error("a,0,0,0,0,1"), "p.csv:2:9");
   EXPECT_EQ(plan_error("a,0,0,0,1,1\na,0,0,0,2,1\n"), "p.csv:3:7");
+  EXPECT_EQ(plan_error("a,0,0,1,1,1\n"), "p.csv:2:7");
+  EXPECT_EQ(plan_error("a,0,0,0,1,1\na,0,0,3,2,1\na,0,0,1,2,1\nb,0,0,2,1,1\n"), "p.csv:3:7");
+  EXPECT_EQ(plan_error("a,0,0,2,1,1\na,0,0,0,2,1\na,0,0,1,2,1\n"), "no error");  // in any order
   std::istringstream in("run,ranks_wait,epoch_ms\na,never,1\n");
   EXPECT_THROW((void)al::read_recorded_runs(in, "r.csv"), al::csv_error);
   EXPECT_THROW((void)al::read_recorded_runs("no such file"), al::csv_error);

@@ -106,11 +106,16 @@ class csv_reader {
     return value;
   }
 
-  /// Throws that a field of the current row is not what it must be.
-  [[noreturn]] void reject(std::size_t column, const std::string& allowed) const {
+  /// The error that a field of the current row is not what it must be.
+  [[nodiscard]] csv_error rejection(std::size_t column, const std::string& allowed) const {
     const field& f = fields_[column];
-    fail(f.offset, header_[column] + " is \"" + std::string(f.text.substr(0, 80)) +
-                       "\"; allowed: " + allowed);
+    return error_at(f.offset, header_[column] + " is \"" + std::string(f.text.substr(0, 80)) +
+                                  "\"; allowed: " + allowed);
+  }
+
+  /// Throws it.
+  [[noreturn]] void reject(std::size_t column, const std::string& allowed) const {
+    throw rejection(column, allowed);
   }
 
  private:
@@ -128,9 +133,13 @@ class csv_reader {
     return text.substr(first, text.find_last_not_of(" \t") - first + 1);
   }
 
+  [[nodiscard]] csv_error error_at(std::size_t offset, const std::string& message) const {
+    return csv_error(name_ + ":" + std::to_string(line_) + ":" + std::to_string(offset + 1) + ": " +
+                     message);
+  }
+
   [[noreturn]] void fail(std::size_t offset, const std::string& message) const {
-    throw csv_error(name_ + ":" + std::to_string(line_) + ":" + std::to_string(offset + 1) + ": " +
-                    message);
+    throw error_at(offset, message);
   }
 
   /// Reads the next record that is not blank into `record_` and splits it.

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace adaptiveload {
@@ -34,8 +35,8 @@ struct recorded_run {
 };
 
 /// Reads what ranks ran, by the name of the run: columns `run`, `step`, `rank`, `position`,
-/// `batch_size` and `sequence_length`. Throws `csv_error` as `read_measurements` does, and for a
-/// position of a rank that came before.
+/// `batch_size` and `sequence_length`. Throws `csv_error` as `read_measurements` does, for a
+/// position of a rank that came before, and for one whose predecessor is nowhere in the file.
 [[nodiscard]] inline std::map<std::string, std::vector<recorded_micro_batch>> read_recorded_plans(
     std::istream& in, const std::string& name) {
   csv_reader rows(in, name);
@@ -51,7 +52,9 @@ struct recorded_run {
     return value;
   };
   std::map<std::string, std::vector<recorded_micro_batch>> plans;
-  std::map<std::string, std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>>> taken;
+  using place = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
+  std::set<place> taken;
+  std::vector<std::pair<place, csv_error>> early;  // what must come before, and what if it does not
   while (rows.next()) {
     const recorded_micro_batch m{.step = index(step),
                                  .rank = index(rank),
@@ -63,10 +66,17 @@ struct recorded_run {
       rows.reject(batch_size, "fewer than 2^63 tokens");
     }
     const std::string of_run(rows.text(run));
-    if (!taken[of_run].emplace(m.step, m.rank, m.position).second) {
+    if (!taken.emplace(of_run, m.step, m.rank, m.position).second) {
       rows.reject(position, "each position of a rank in a step once");
     }
+    const place before{of_run, m.step, m.rank, m.position - 1};
+    if (m.position > 0 && !taken.contains(before)) {
+      early.emplace_back(before, rows.rejection(position, "positions from 0 up, none left out"));
+    }
     plans[of_run].push_back(m);
+  }
+  for (const auto& [before, error] : early) {
+    if (!taken.contains(before)) throw error;
   }
   return plans;
 }
