@@ -37,6 +37,12 @@ TEST(ShapeBuckets, ThenTheMostOfThePicture) {
   EXPECT_EQ(buckets.at({1, 500, 700}), 0u);    // 480 x 832 has more pixels than the sample
 }
 
+TEST(ShapeBuckets, ASampleMayHaveAShorterSideThanItsBucketButNotLessArea) {
+  const al::shape_buckets one(std::vector<al::video_shape>{{1, 480, 832}});
+  EXPECT_EQ(one.find({1, 400, 1000}), 0u);  // scaled up to 480 x 1200, then cropped
+  EXPECT_EQ(one.find({1, 400, 998}), std::nullopt);
+}
+
 TEST(ShapeBuckets, ASampleSmallerThanEveryBucketFitsNone) {
   const al::shape_buckets buckets(shapes);
   EXPECT_EQ(buckets.find({1, 256, 256}), std::nullopt);

@@ -16,10 +16,11 @@ namespace adaptiveload {
 
 /// Which bucket a sample belongs to: the nearest shape that is not larger.
 ///
-/// A sample is cut to the bucket's frames, scaled down until it just covers the bucket's picture,
-/// and cropped; so a bucket may have neither more frames nor a larger area. Of those, the most
-/// frames win, then the most of the picture: the bucket's area times the share of the sample that
-/// the crop keeps, which only depends on the two aspect ratios. Equals go to the first.
+/// A sample is cut to the bucket's frames, scaled until it just covers the bucket's picture, and
+/// cropped. A bucket may have neither more frames nor a larger area than the sample; one of its
+/// sides may be longer, and then the sample is scaled up. Of those, the most frames win, then the
+/// most of the picture: the bucket's area times the share of the sample that the crop keeps, which
+/// only depends on the two aspect ratios. Equals go to the first.
 class shape_buckets {
  public:
   /// Buckets are numbered as given. Throws `std::invalid_argument` on no shapes, on a side or
