@@ -3,6 +3,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -51,14 +52,30 @@ nlohmann::ordered_json to_json(const std::vector<named_plan>& all,
   return document;
 }
 
-void print_comparison(const std::vector<named_plan>& all) {
-  text_table table("lrrrrrr", {"", "speedup", "bubble", "CV of step time", "CV of ranks' work",
-                               "tokens/s and rank", "epoch, s"});
+void print_comparison(const std::vector<named_plan>& all,
+                      const std::optional<memory_model>& memory) {
+  std::vector<std::string> heads{"",
+                                 "speedup",
+                                 "bubble",
+                                 "CV of step time",
+                                 "CV of ranks' work",
+                                 "tokens/s and rank",
+                                 "epoch, s",
+                                 "peak tokens"};
+  if (memory) heads.push_back("peak GB, at most");
+  text_table table("l" + std::string(heads.size() - 1, 'r'), heads);
   for (const auto& [name, plan] : all) {
     const load_report& r = plan.expected;
-    table.add({name, fixed(plan.speedup, 2), percent(r.bubble), percent(r.step_cv),
-               percent(r.compute_cv), fixed(r.tokens_per_second_per_rank, 0),
-               fixed(r.epoch_ms / 1e3, 1)});
+    std::vector<std::string> row{name,
+                                 fixed(plan.speedup, 2),
+                                 percent(r.bubble),
+                                 percent(r.step_cv),
+                                 percent(r.compute_cv),
+                                 fixed(r.tokens_per_second_per_rank, 0),
+                                 fixed(r.epoch_ms / 1e3, 1),
+                                 grouped(r.peak_tokens)};
+    if (memory) row.push_back(fixed(r.peak_bytes(*memory) / 1e9, 1));
+    table.add(row);
   }
   std::cout << table << '\n';
   for (const auto& [name, plan] : all) std::cout << name << ": " << plan.reason << '\n';
@@ -70,7 +87,7 @@ void compare(const planning_options& options) {
   if (!options.json.empty()) write_file(options.json, to_json(all, problem).dump(2) + '\n');
   print_corpus(std::cout, problem);
   std::cout << '\n';
-  print_comparison(all);
+  print_comparison(all, problem.fitted.memory);
 }
 
 }  // namespace

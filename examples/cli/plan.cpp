@@ -81,9 +81,8 @@ void print_gain(const bucket_plan& before, const bucket_plan& after, const measu
       [](const load_report& r) { return fixed(r.tokens_per_second_per_rank, 0); });
   row("most tokens of a micro-batch", [](const load_report& r) { return grouped(r.peak_tokens); });
   if (fitted.memory) {
-    row("peak memory, GB, at most", [&fitted](const load_report& r) {
-      return fixed(fitted.memory->peak_bytes(r.peak_tokens) / 1e9, 1);
-    });
+    row("peak memory, GB, at most",
+        [&fitted](const load_report& r) { return fixed(r.peak_bytes(*fitted.memory) / 1e9, 1); });
   }
   std::cout << table;
 }

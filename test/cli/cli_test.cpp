@@ -197,6 +197,20 @@ TEST_F(Compare, SetsAllStrategiesSideBySide) {
   EXPECT_LE(all.back().at("bubble"), 0.022);
 }
 
+TEST_F(Compare, ShowsPeakMemoryWhereItWasMeasured) {
+  const std::string rest =
+      " --shapes data/wan_mix.csv --max-tokens 302400 --ranks 2"
+      " --ranks-wait step --samples 1000 --measurements ";
+  const result with = adaptiveload("compare" + rest + wan_steps);
+  ASSERT_EQ(with.code, 0) << with.err;
+  EXPECT_NE(with.out.find("peak tokens"), std::string::npos);
+  EXPECT_NE(with.out.find("peak GB, at most"), std::string::npos);
+  const result without = adaptiveload("compare" + rest + "data/fsdp2_2xh200_shapes.csv");
+  ASSERT_EQ(without.code, 0) << without.err;
+  EXPECT_NE(without.out.find("peak tokens"), std::string::npos);
+  EXPECT_EQ(without.out.find("GB"), std::string::npos);
+}
+
 TEST_F(Compare, TakesTheArgumentsOfPlan) {
   const std::string arguments =
       wan_mix + " --max-tokens 75600 --ranks 4 --ranks-wait step --strategy ";

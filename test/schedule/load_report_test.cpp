@@ -2,6 +2,7 @@
 
 #include <adaptiveload/schedule/load_report.hpp>
 #include <cmath>
+#include <cstdint>
 #include <stdexcept>
 #include <vector>
 
@@ -29,6 +30,14 @@ TEST(LoadReport, EqualRanksHaveNoBubble) {
   EXPECT_EQ(report.bubble, 0);
   EXPECT_EQ(report.compute_cv, 0);
   EXPECT_EQ(report.step_cv, 0);
+}
+
+TEST(LoadReport, PeakMemoryIsThatOfTheLargestMicroBatch) {
+  al::load_recorder recorder(1);
+  for (const std::int64_t tokens : {300, 1000, 20}) recorder.add_micro_batch(tokens);
+  const al::load_report report = recorder.report();
+  EXPECT_EQ(report.peak_tokens, 1000);
+  EXPECT_EQ(report.peak_bytes({.fixed_bytes = 5e6, .bytes_per_token = 2e3}), 7e6);
 }
 
 TEST(LoadReport, BadArgumentsAreNamed) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <adaptiveload/schedule/memory_model.hpp>
 #include <adaptiveload/support/error.hpp>
 #include <algorithm>
 #include <cmath>
@@ -13,13 +14,18 @@ struct load_report {
   std::int64_t steps = 0;
   std::int64_t samples = 0;
   std::int64_t tokens = 0;
-  std::int64_t peak_tokens = 0;  ///< of the largest micro-batch; a memory model gives its bytes
+  std::int64_t peak_tokens = 0;  ///< of the largest micro-batch; `peak_bytes` of its memory
   double epoch_ms = 0;           ///< all steps, each as long as its slowest rank
   double bubble = 0;             ///< share of the ranks' time spent waiting, 0 to 1
   double compute_cv = 0;  ///< deviation / mean of the ranks' work in a step, the mean over steps
   double step_cv = 0;     ///< deviation / mean of the steps' durations
   double tokens_per_second_per_rank = 0;
   double samples_per_second_per_rank = 0;
+
+  /// Peak memory of a rank in bytes, an upper bound as `memory` is.
+  [[nodiscard]] double peak_bytes(const memory_model& memory) const {
+    return memory.peak_bytes(peak_tokens);
+  }
 };
 
 namespace detail {
