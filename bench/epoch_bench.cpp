@@ -23,7 +23,8 @@ constexpr std::size_t header = alignof(std::max_align_t);
 
 }  // namespace
 
-void* operator new(std::size_t size) {
+// Not inlined: g++ 12 would take the reach for the header for one out of bounds.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   void* block = std::malloc(size + header);
   if (block == nullptr) throw std::bad_alloc();
   *static_cast<std::size_t*>(block) = size;
@@ -32,14 +33,14 @@ void* operator new(std::size_t size) {
   return static_cast<std::byte*>(block) + header;
 }
 
-void operator delete(void* pointer) noexcept {
+[[gnu::noinline]] void operator delete(void* pointer) noexcept {
   if (pointer == nullptr) return;
   void* block = static_cast<std::byte*>(pointer) - header;
   bytes_held -= *static_cast<std::size_t*>(block);
   std::free(block);
 }
 
-void operator delete(void* pointer, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* pointer, std::size_t) noexcept {
   operator delete(pointer);
 }
 

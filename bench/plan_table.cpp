@@ -175,9 +175,10 @@ int main(int argc, char** argv) try {
   std::puts(
       "# What plans gain\n\n"
       "Printed by `bench/plan_table`. Simulated on fitted step times, seed 1, partial "
-      "micro-batches "
-      "kept; speedup is over equal tokens dealt as drawn. CV of work: between the ranks of a step, "
-      "the mean over steps. Where a rule would be slower than equal tokens, those are kept.");
+      "micro-batches kept; speedup is over equal tokens dealt as drawn. CV of work: between the "
+      "ranks of a step, the mean over steps. Balanced, a step has of every bucket about its share; "
+      "as drawn, it is a uniform draw. Where a rule would be slower than equal tokens, those are "
+      "kept.");
   compare_on_mix(data, cost);
   compare_with_hand_tuned(data, cost);
   replay_recorded(data);

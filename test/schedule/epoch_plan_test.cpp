@@ -2,6 +2,8 @@
 
 #include <adaptiveload/schedule/epoch_plan.hpp>
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
@@ -85,6 +87,32 @@ TEST(EpochPlan, TheOrderDoesNotDependOnTheRanks) {
   EXPECT_EQ(taken(8, 2), taken(2, 8));
 }
 
+TEST(EpochPlan, DealtByCostAStepHasOfEveryBucketItsShare) {
+  // 2,000 micro-batches of one bucket in three, in the order of neither time nor length.
+  const std::vector<al::bucket> three{
+      {.sequence_length = 100, .batch_size = 1, .step_ms = 20, .single_ms = 20},
+      {.sequence_length = 900, .batch_size = 1, .step_ms = 10, .single_ms = 10},
+      {.sequence_length = 300, .batch_size = 1, .step_ms = 30, .single_ms = 30}};
+  const std::vector<std::int64_t> samples{2000, 2000, 2000};
+  const auto deviation = [&](al::dealing dealing, std::size_t bucket) {
+    double squares = 0;
+    const auto plan = al::plan_epoch(
+        three, samples, {.world_size = 16, .micro_batches = 8, .seed = 3, .dealing = dealing});
+    for (std::int64_t s = 0; s + 1 < plan.steps(); ++s) {
+      double count = 0;
+      for (const auto& m : plan.step(s).micro_batches) {
+        count += m.bucket == static_cast<std::int64_t>(bucket) ? 1 : 0;
+      }
+      squares += (count - 128 / 3.0) * (count - 128 / 3.0);
+    }
+    return std::sqrt(squares / static_cast<double>(plan.steps() - 1));
+  };
+  for (std::size_t b = 0; b < three.size(); ++b) {
+    EXPECT_LT(deviation(al::dealing::balanced, b), 1) << b;
+    EXPECT_GT(deviation(al::dealing::as_drawn, b), 3) << b;  // by chance alone 5.3
+  }
+}
+
 TEST(EpochPlan, ALookAheadHoldsTheSameSamplesAsItsStepsWould) {
   const auto taken = [&](std::int64_t lookahead) {
     const auto plan = al::plan_epoch(buckets, counts, {.world_size = 4, .lookahead = lookahead});
@@ -117,6 +145,8 @@ TEST(EpochPlan, APositionOfAnotherPlanIsRefused) {
   refuses(al::plan_epoch(buckets, counts, {.seed = 2}).start());
   refuses(al::plan_epoch(buckets, counts, {.seed = 1}, 1).start());
   refuses(al::plan_epoch(buckets, std::vector<std::int64_t>{1000, 301}, {.seed = 1}).start());
+  // Dealt as drawn, an epoch has another order.
+  refuses(al::plan_epoch(buckets, counts, {.seed = 1, .dealing = al::dealing::as_drawn}).start());
   auto other_batches = buckets;
   other_batches[0].batch_size = 7;
   refuses(al::plan_epoch(other_batches, counts, {.seed = 1}).start());

@@ -56,6 +56,21 @@ TEST(MeasuredCorpus, FourMicroBatchesWaitingAtEach) {
   reaches({302'400, 4, 1, every_micro_batch, 0.022, no_bound, 1.63, 1.84});
 }
 
+TEST(MeasuredCorpus, FourMicroBatchesWaitingAtEachWhateverTheSeed) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    for (const auto& [ranks, speedup] : {std::pair{8, 1.63}, {16, 1.84}}) {
+      const auto plan = al::plan_buckets(corpus().lengths, corpus().sources, corpus().cost,
+                                         {.max_tokens = 302'400,
+                                          .epoch = {.world_size = ranks,
+                                                    .micro_batches = 4,
+                                                    .seed = seed,
+                                                    .ranks_wait = every_micro_batch}});
+      EXPECT_GE(plan.speedup, speedup) << ranks << " ranks, seed " << seed;
+      EXPECT_LE(plan.expected.bubble, 0.022) << ranks << " ranks, seed " << seed;
+    }
+  }
+}
+
 TEST(MeasuredCorpus, TightMemoryWaitingAtEveryStep) {
   reaches({75'600, 4, 1, every_step, no_bound, no_bound, 1.22, 1.28});
 }

@@ -48,12 +48,11 @@ inline std::int64_t draw(std::int64_t least, std::int64_t most) {
 
 /// Ways to deal that differ in all that may change while an epoch is under way.
 inline adaptiveload::epoch_options draw_dealing(adaptiveload::epoch_options options) {
-  using adaptiveload::dealing, adaptiveload::ranks_wait;
+  using adaptiveload::ranks_wait;
   options.world_size = draw(1, 6);
   options.micro_batches = draw(1, 3);
   options.lookahead = draw(0, 1) == 0 ? 1 : draw(2, 4);
   options.ranks_wait = draw(0, 1) == 0 ? ranks_wait::every_step : ranks_wait::every_micro_batch;
-  options.dealing = draw(0, 3) == 0 ? dealing::as_drawn : dealing::balanced;
   options.step_ms = draw(0, 3) == 0 ? static_cast<double>(draw(1, 300)) : 0;
   return options;
 }
@@ -83,7 +82,10 @@ inline random_epoch draw_epoch(const std::vector<double>& passes = {1}) {
     drawn.sources.push_back(source);
   }
   if (samples == 0) drawn.sources[0].counts[0] = 1;
-  drawn.options = draw_dealing({.seed = static_cast<std::uint64_t>(draw(0, 1000))});
+  using adaptiveload::dealing;
+  drawn.options =
+      draw_dealing({.seed = static_cast<std::uint64_t>(draw(0, 1000)),
+                    .dealing = draw(0, 3) == 0 ? dealing::as_drawn : dealing::balanced});
   return drawn;
 }
 

@@ -23,7 +23,7 @@ enum class ranks_wait {
 /// Who gets which of a step's micro-batches.
 enum class dealing {
   balanced,  ///< so that ranks finish together, where they wait
-  as_drawn   ///< in turn: what a sampler that knows no costs does
+  as_drawn   ///< in turn, after a uniform draw: what a sampler that knows no costs does
 };
 
 namespace detail {

@@ -16,8 +16,8 @@ struct epoch_options {
   std::int64_t micro_batches = 1;  ///< of each rank in a step, on average under `every_step`
   std::uint64_t seed = 0;
   adaptiveload::ranks_wait ranks_wait = adaptiveload::ranks_wait::every_step;
-  /// Steps that are drawn together, grouped by cost and run in random order; 1: each step is a
-  /// uniform draw.
+  /// Steps that are drawn together, grouped by cost and run in random order; 1: each step is drawn
+  /// by itself.
   std::int64_t lookahead = 1;
   /// Above 0, it replaces `micro_batches`: each step has as many as take the ranks at most so
   /// long on average, and at least one each.

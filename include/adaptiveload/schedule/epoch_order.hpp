@@ -3,12 +3,14 @@
 #include <adaptiveload/schedule/bucket_plan.hpp>
 #include <adaptiveload/schedule/corpus.hpp>
 #include <adaptiveload/schedule/permutation.hpp>
+#include <adaptiveload/schedule/spread_order.hpp>
 #include <adaptiveload/schedule/training_step.hpp>
 #include <adaptiveload/support/error.hpp>
 #include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,15 +19,21 @@ namespace adaptiveload {
 
 namespace detail {
 
+/// How an epoch's micro-batches are ordered.
+enum class drawing {
+  uniform,        // any order is as likely as another
+  evenly_spread,  // by their buckets' times
+};
+
 /// The micro-batches of an epoch in their order, which knows nothing of ranks.
 class epoch_order {
  public:
   epoch_order(std::span<const bucket> buckets, std::span<const sample_source> sources,
-              std::uint64_t seed, std::int64_t epoch, bool keep_partial)
+              std::uint64_t seed, std::int64_t epoch, bool keep_partial, drawing drawing)
       : buckets_(buckets.begin(), buckets.end()),
         samples_(sources, buckets.size(), seed, epoch),
-        key_(mix(mix(seed, static_cast<std::uint64_t>(epoch)), 0)) {
-    first_of_bucket_.push_back(0);
+        key_(mix(mix(seed, static_cast<std::uint64_t>(epoch)), 0)),
+        drawing_(drawing) {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       const bucket& each = buckets_[b];
       require_sequence_length(each.sequence_length);
@@ -39,11 +47,15 @@ class epoch_order {
       kept_.push_back(keep_partial ? count : count - partial);
       samples_kept_ += kept_.back();
       samples_dropped_ += count - kept_.back();
-      first_of_bucket_.push_back(first_of_bucket_.back() + count / each.batch_size +
-                                 (keep_partial && partial > 0 ? 1 : 0));
+      micro_batches_.push_back(count / each.batch_size + (keep_partial && partial > 0 ? 1 : 0));
     }
     require(samples_kept_ > 0, "samples of the epoch", samples_kept_, "at least one");
-    order_ = keyed_permutation(size(), key_);
+    number_micro_batches();
+    if (drawing_ == drawing::evenly_spread) {
+      spread_ = spread_order(size(), key_);
+    } else {
+      uniform_ = keyed_permutation(size(), key_);
+    }
     fingerprint_ = fingerprint_of(sources, keep_partial);
   }
 
@@ -52,7 +64,7 @@ class epoch_order {
     return buckets_[static_cast<std::size_t>(m.bucket)];
   }
 
-  [[nodiscard]] std::int64_t size() const { return first_of_bucket_.back(); }
+  [[nodiscard]] std::int64_t size() const { return first_.back(); }
   [[nodiscard]] std::int64_t samples_kept() const { return samples_kept_; }
   [[nodiscard]] std::int64_t samples_dropped() const { return samples_dropped_; }
 
@@ -61,27 +73,17 @@ class epoch_order {
   [[nodiscard]] std::uint64_t key() const { return key_; }
 
   [[nodiscard]] micro_batch operator[](std::int64_t index) const {
-    const std::int64_t i = order_(index);
-    std::size_t b =
-        0;  // the last bucket that begins at or before i, without a branch to mispredict
-    for (std::size_t jump = std::bit_floor(buckets_.size()); jump > 0; jump /= 2) {
-      const std::size_t next = std::min(b + jump, buckets_.size() - 1);
-      b = first_of_bucket_[next] <= i ? next : b;
-    }
-    const bucket& from = buckets_[b];
-    const std::int64_t at = i - first_of_bucket_[b];
-    const std::int64_t all = first_of_bucket_[b + 1] - first_of_bucket_[b];
-    // Samples that do not fill a micro-batch shorten several by one: none is much smaller.
-    const std::int64_t kept = kept_[b];
-    const std::int64_t samples = kept / all + (at < kept % all ? 1 : 0);
-    const std::int64_t first = at * (kept / all) + std::min(at, kept % all);
-    return {static_cast<std::int64_t>(b), first, samples, predicted_ms(from, samples), 0};
+    return numbered(drawing_ == drawing::evenly_spread ? spread_(index) : uniform_(index));
   }
 
   [[nodiscard]] std::vector<micro_batch> slice(std::int64_t first, std::int64_t count) const {
     std::vector<micro_batch> items;
     items.reserve(static_cast<std::size_t>(count));
-    for (std::int64_t i = first; i < first + count; ++i) items.push_back((*this)[i]);
+    if (drawing_ == drawing::evenly_spread) {
+      spread_.for_each(first, count, [&](std::int64_t i) { items.push_back(numbered(i)); });
+    } else {
+      for (std::int64_t i = first; i < first + count; ++i) items.push_back(numbered(uniform_(i)));
+    }
     return items;
   }
 
@@ -112,6 +114,37 @@ class epoch_order {
   }
 
  private:
+  /// Numbers the micro-batches bucket by bucket, the quickest bucket's first if they are spread.
+  void number_micro_batches() {
+    by_number_.resize(buckets_.size());
+    std::iota(by_number_.begin(), by_number_.end(), std::size_t{0});
+    if (drawing_ == drawing::evenly_spread) {
+      std::stable_sort(by_number_.begin(), by_number_.end(), [this](std::size_t a, std::size_t b) {
+        return buckets_[a].step_ms < buckets_[b].step_ms;
+      });
+    }
+    first_.push_back(0);
+    for (const std::size_t b : by_number_) first_.push_back(first_.back() + micro_batches_[b]);
+  }
+
+  [[nodiscard]] micro_batch numbered(std::int64_t i) const {
+    std::size_t n =
+        0;  // the last bucket that begins at or before i, without a branch to mispredict
+    for (std::size_t jump = std::bit_floor(buckets_.size()); jump > 0; jump /= 2) {
+      const std::size_t next = std::min(n + jump, buckets_.size() - 1);
+      n = first_[next] <= i ? next : n;
+    }
+    const std::size_t b = by_number_[n];
+    const bucket& from = buckets_[b];
+    const std::int64_t at = i - first_[n];
+    const std::int64_t all = micro_batches_[b];
+    // Samples that do not fill a micro-batch shorten several by one: none is much smaller.
+    const std::int64_t kept = kept_[b];
+    const std::int64_t samples = kept / all + (at < kept % all ? 1 : 0);
+    const std::int64_t first = at * (kept / all) + std::min(at, kept % all);
+    return {static_cast<std::int64_t>(b), first, samples, predicted_ms(from, samples), 0};
+  }
+
   /// Times between one sample and a full batch are interpolated: only an epoch's few partial
   /// micro-batches have them, and so no cost model is needed here.
   [[nodiscard]] static double predicted_ms(const bucket& b, std::int64_t samples) {
@@ -135,6 +168,7 @@ class epoch_order {
   [[nodiscard]] std::uint64_t fingerprint_of(std::span<const sample_source> sources,
                                              bool keep_partial) const {
     std::uint64_t hash = mix(key_, keep_partial ? 1 : 0);
+    hash = mix(hash, static_cast<std::uint64_t>(drawing_));
     const auto add = [&hash](std::uint64_t value) { hash = mix(hash, value); };
     for (const bucket& b : buckets_) {
       add(static_cast<std::uint64_t>(b.sequence_length));
@@ -152,12 +186,16 @@ class epoch_order {
   std::vector<bucket> buckets_;
   epoch_samples samples_;
   std::uint64_t key_;
-  std::vector<std::int64_t> first_of_bucket_;  // its first micro-batch; one more at the end
-  std::vector<std::int64_t> kept_;             // samples of each bucket that the epoch has
+  drawing drawing_;
+  std::vector<std::int64_t> kept_;           // samples of each bucket that the epoch has
+  std::vector<std::int64_t> micro_batches_;  // of each bucket
+  std::vector<std::size_t> by_number_;       // buckets as their micro-batches are numbered
+  std::vector<std::int64_t> first_;          // number of each one's first; one more at the end
   std::int64_t samples_kept_ = 0;
   std::int64_t samples_dropped_ = 0;
   std::uint64_t fingerprint_ = 0;
-  keyed_permutation order_;
+  keyed_permutation uniform_;
+  spread_order spread_;
 };
 
 }  // namespace detail

@@ -20,15 +20,19 @@ namespace adaptiveload {
 /// position, the same on every rank. Holds a few words a bucket and nothing a sample.
 ///
 /// The epoch's micro-batches come in a random order that does not depend on the world size; steps
-/// take the next of that order and deal them. At the epoch's end, where a step has too few for all
-/// ranks, its longest are halved until each rank has one.
+/// take the next of that order and deal them. Where they are dealt by cost, quick and slow ones are
+/// evenly spread in it: any sample may come at any place, but a step of a hundred micro-batches has
+/// of every bucket about its share, and ranks wait less than after a uniform draw. At the epoch's
+/// end, where a step has too few for all ranks, its longest are halved until each rank has one.
 class epoch_plan {
  public:
   /// Use `plan_epoch`.
   epoch_plan(std::span<const bucket> buckets, std::span<const sample_source> sources,
              const epoch_options& options, std::int64_t epoch)
       : options_(detail::checked(options)),
-        order_(buckets, sources, options.seed, epoch, options.keep_partial),
+        order_(buckets, sources, options.seed, epoch, options.keep_partial,
+               options.dealing == dealing::balanced ? detail::drawing::evenly_spread
+                                                    : detail::drawing::uniform),
         start_{.fingerprint = order_.fingerprint(), .epoch = epoch} {}
 
   [[nodiscard]] const std::vector<bucket>& buckets() const { return order_.buckets(); }
@@ -146,7 +150,7 @@ class epoch_plan {
   void check(const epoch_position& at) const {
     detail::require(at.fingerprint == start_.fingerprint && at.epoch == start_.epoch,
                     "position's fingerprint", at.fingerprint,
-                    "the one of this epoch's plan, samples and seed");
+                    "the one of this epoch's plan, samples, dealing and seed");
     const bool begun = at.micro_batches >= 0 && !finished(at);
     const bool between = at.window == 0 && at.steps_done == 0 && at.redealt == 0;
     const bool within = begun && at.window >= 1 &&
