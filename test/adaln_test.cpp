@@ -169,6 +169,17 @@ class AdaLnOnDevice : public AdaLn {
       expect_accurate(GetParam(), packed_shape(packed, features), packed);
     }
   }
+  /// Of a small device.
+  void expect_accurate_of_many_rows() {
+    device.multiprocessors = 1;
+    for (const std::int64_t features : {8, 72, 128, 136, 264, 520, 1536, 2056, 3072, 5120}) {
+      expect_accurate(GetParam(), {1, 19, features});
+      expect_accurate(GetParam(), {2, 10, features, 5}, {.in_place = true});
+      const problem_options packed{.lengths = {5, 0, 0, 3, 1, 9}};
+      expect_accurate(GetParam(), packed_shape(packed, features), packed);
+    }
+    expect_accurate(GetParam(), {1, 150, 256});
+  }
 
  private:
   simt::device_settings before = device;
@@ -189,6 +200,11 @@ TEST_P(AdaLnOnDevice, TakesMoreRowsThanAGridHasBlocks) {
 TEST_P(AdaLnOnDevice, DoesWithoutBulkCopies) {
   device.compute_capability = 80;
   expect_accurate_in_every_kernel();
+  expect_accurate_of_many_rows();
+}
+
+TEST_P(AdaLnOnDevice, TakesManyRowsOfAnyWidth) {
+  expect_accurate_of_many_rows();
 }
 
 TEST_P(AdaLnOnDevice, TakesAnyNumberOfMultiprocessors) {

@@ -53,6 +53,20 @@ void expect_same_bits_alone(const operation& op, const al::activation_shape& sha
   }
 }
 
+#ifndef __CUDACC__
+
+TEST_P(AdaLn, GivesARowOfManyTheSameBitsAlone) {
+  const simt::device_settings before = simt::settings();
+  simt::settings().multiprocessors = 1;  // for which these are many
+  for (const std::int64_t features : {64, 264, 1536, 5120}) {
+    expect_same_bits_alone(GetParam(), {2, 10, features}, {}, 13, 2);
+    expect_same_bits_alone(GetParam(), {1, 150, features}, {}, 77, 3);
+  }
+  simt::settings() = before;
+}
+
+#endif
+
 TEST_P(AdaLn, GivesARowTheSameBitsInAnyBatch) {
   std::vector<al::activation_shape> shapes{{3, 37, 64}, {2, 9, 1536}, {5, 3, 100}, {2, 3, 8192}};
   if (large_cases) {
