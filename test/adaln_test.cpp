@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -33,21 +34,21 @@ INSTANTIATE_TEST_SUITE_P(, AdaLnOfWidth,
                          name_of);
 
 TEST_P(AdaLnOfWidth, IsAccurate) {
-  const auto& [op, features] = GetParam();
-  std::vector<al::activation_shape> shapes{{1, 1, features},
-                                           {2, 1, features},
-                                           {1, features > 1536 ? 7 : 31, features},
-                                           {3, features > 1536 ? 2 : 5, features}};
-  if (large_cases) {
-    shapes.insert(shapes.end(), {{1, 4096, features}, {4, 1024, features}});
-    if (features <= 1536 || op.name.ends_with("_bfloat16")) {  // others take minutes
-      shapes.push_back({1, 70000, features});
-    }
-    if (features <= 1536) {
-      shapes.insert(shapes.end(), {{1000, 70, features}, {70000, 1, features}});
-    }
+  const operation& op = std::get<0>(GetParam());
+  const std::int64_t features = std::get<1>(GetParam());
+  const auto expect_all_accurate = [&](std::initializer_list<al::activation_shape> shapes) {
+    for (const al::activation_shape& shape : shapes) expect_accurate(op, shape);
+  };
+  expect_all_accurate({{1, 1, features},
+                       {2, 1, features},
+                       {1, features > 1536 ? 7 : 31, features},
+                       {3, features > 1536 ? 2 : 5, features}});
+  if (!large_cases) return;
+  expect_all_accurate({{1, 4096, features}, {4, 1024, features}});
+  if (features <= 1536 || op.name.ends_with("_bfloat16")) {  // others take minutes
+    expect_accurate(op, {1, 70000, features});
   }
-  for (const al::activation_shape& shape : shapes) expect_accurate(op, shape);
+  if (features <= 1536) expect_all_accurate({{1000, 70, features}, {70000, 1, features}});
 }
 
 TEST_P(AdaLn, TakesAnyWidth) {
