@@ -91,7 +91,7 @@ TEST_P(AdaLn, TakesAnyAlignment) {
 }
 
 TEST_P(AdaLn, WorksInPlace) {
-  for (const std::int64_t features : {7, 64, 1536, 3072, 16384}) {
+  for (const std::int64_t features : {7, 64, 72, 1536, 3072, 16384}) {
     expect_accurate(GetParam(), {2, 3, features}, {.in_place = true});
   }
 }
