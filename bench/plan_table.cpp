@@ -176,8 +176,9 @@ int main(int argc, char** argv) try {
       "# What plans gain\n\n"
       "Printed by `bench/plan_table`. Simulated on fitted step times, seed 1, partial "
       "micro-batches kept; speedup is over equal tokens dealt as drawn. CV of work: between the "
-      "ranks of a step, the mean over steps. Balanced, a step has of every bucket about its share; "
-      "as drawn, it is a uniform draw. Where a rule would be slower than equal tokens, those are "
+      "ranks of a step, the mean over steps. Balanced, each 128 micro-batches in a row have quick "
+      "and slow ones in their shares; as drawn, they are a uniform draw. Where a rule would be "
+      "slower than equal tokens, those are "
       "kept.");
   compare_on_mix(data, cost);
   compare_with_hand_tuned(data, cost);

@@ -52,9 +52,10 @@ forward_arguments<X, M, Y> without_gate(const layernorm_modulate_args<X, M, Y>& 
 }
 
 /// Whether tiles are the faster way: they share the modulations that they read, but have longer to
-/// wait at their barriers, and are few if rows are. On an H200, at 1,536 to 5,120 features: without
-/// a gate `forward_rows` takes 8 to 13 % longer than `forward_tiles`; with a gate it takes 2 to 4 %
-/// less if all rows are one group's, and 10 % more if groups have 4,096.
+/// wait at their barriers, and are few if rows are. On an H200, at 1,536 to 5,120 features, forms
+/// of `forward_rows` that were tried without a gate took 6 % longer or more; with a gate it takes 1
+/// to 4 % less if all rows are one group's, and at 3,072 features took 22 % more if groups had
+/// 2,048.
 template <bool Gated>
 bool prefers_tiles(const row_groups& groups, int multiprocessors) {
   const std::int64_t rows_each = groups.rows / multiprocessors;
