@@ -179,7 +179,15 @@ class AdaLnOnDevice : public AdaLn {
       const problem_options packed{.lengths = {5, 0, 0, 3, 1, 9}};
       expect_accurate(GetParam(), packed_shape(packed, features), packed);
     }
-    expect_accurate(GetParam(), {1, 150, 256});
+    for (const al::activation_shape& shape : {al::activation_shape{1, 400, 64},
+                                              {1, 250, 128},
+                                              {1, 150, 256},
+                                              {1, 90, 264},
+                                              {1, 60, 768},
+                                              {1, 9, 9216},
+                                              {1, 9, 16384}}) {
+      expect_accurate(GetParam(), shape);
+    }
   }
 
  private:

@@ -90,7 +90,31 @@ struct block_sums {
   __device__ float* beginning(std::int64_t block, int gradient) const {
     return going_on(2 * blocks + block, gradient);
   }
+
+  /// Where the calling block writes its sum of a group, which began in its team's rows or before
+  /// them; null if `to` is not wanted.
+  __device__ float* of_group(const row_groups& groups, const row_deal& deal, std::int64_t group,
+                             bool began_here, const modulation_gradient<float>& to,
+                             int gradient) const {
+    if (to.data == nullptr) return nullptr;
+    if (!began_here) return going_on(blockIdx.x, gradient);
+    return deal.members > 1 ? beginning(blockIdx.x, gradient) : groups.vector<true>(to, group);
+  }
 };
+
+/// Sets the calling block's sums of all its rows to 0, which its threads may add to after a
+/// barrier.
+template <bool Gated, class Normalized, class X, class M, class Y>
+__device__ void clear_totals(const backward_arguments<Normalized, X, M, Y>& args,
+                             const block_sums& partial, int threads) {
+  const int features = static_cast<int>(args.shape.features);
+  for (int gradient = 0; gradient < gradient_count<Gated>; ++gradient) {
+    if (args.gradients[gradient].total == nullptr) continue;
+    for (int i = static_cast<int>(threadIdx.x); i < features; i += threads) {
+      partial.total(blockIdx.x, gradient)[i] = 0;
+    }
+  }
+}
 
 /// What the gradient of a row's x takes from the row's sums of x - mean, g and g * (x - mean), with
 /// g = dy * (1 + scale). The first sum is 0 but for the rounding of the saved mean, which it gives

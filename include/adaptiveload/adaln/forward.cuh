@@ -46,12 +46,15 @@ __device__ void save_statistics(const forward_arguments<X, M, Y>& args, std::int
 /// as the registers of a thread's packs allow.
 template <int Team>
 inline constexpr int forward_threads = Team <= device::warp_size ? 128 : Team;
-template <int Team, int Packs>
-inline constexpr int forward_blocks = (Packs == 1   ? 1024
-                                       : Packs <= 4 ? 768
-                                       : Packs <= 5 ? 640
-                                                    : 512) /
-                                      forward_threads<Team>;
+template <bool Gated, int Team, int Width, int Packs>
+constexpr int forward_blocks() {
+  constexpr bool one_activation = !Gated && (Packs < 8 || Width == 8) && (Packs > 5 || Team > 128);
+  constexpr int threads = Packs == 1                     ? 1024
+                          : Packs <= 4 || one_activation ? 768
+                          : Packs <= 5                   ? 640
+                                                         : 512;
+  return threads / forward_threads<Team>;
+}
 
 /// Forward for rows that fit in the registers of a team of Team threads: a part of a warp, a warp,
 /// or a block. It reads its rows at once, and the modulations when it needs them, mostly from L1:
@@ -59,7 +62,8 @@ inline constexpr int forward_blocks = (Packs == 1   ? 1024
 /// takes `Rows` rows at once, which share the reads. Row length: at most Width * Vectors * Team, a
 /// multiple of Width.
 template <class X, class M, class Y, bool Gated, int Team, int Width, int Vectors, int Rows>
-__global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Rows * Vectors>)
+__global__ void __launch_bounds__(forward_threads<Team>,
+                                  forward_blocks<Gated, Team, Width, Rows * Vectors>())
     forward_rows(forward_arguments<X, M, Y> args, row_groups groups) {
   constexpr bool Together = Team >= device::warp_size;  // a warp's lanes have one row
   const int features = static_cast<int>(args.shape.features);
@@ -221,7 +225,11 @@ __global__ void __launch_bounds__(forward_threads<Team>, forward_blocks<Team, Ro
       for (int k = 0; k < Width; ++k) {
         y[k] = fmaf(statistics.normal(x[r][v][k]), one + scale[k], shift[k]);
       }
-      if (writes(r, v)) store_pack<reuse::late>(args.y + position(r, v), y);
+      if (writes(r, v)) {
+        // As `position`, without a gate in words that keep it out of registers until here.
+        const std::int64_t row = (Gated ? first : unbounded) + r;
+        store_pack<reuse::late>(args.y + row * features + feature(v), y);
+      }
     }
   }
 }

@@ -13,10 +13,10 @@ namespace adaptiveload::detail {
 /// Calls `f(team, vectors)` with the team that holds a row of `features` elements in registers, as
 /// constants, unless none does.
 ///
-/// Up to 3 accesses a thread and 4 warps. Wider rows take up to 5 accesses, and 8 warps up to 8:
-/// more threads wait for each other longer, and more accesses take registers that other rows could
-/// have.
-template <int Width, class F>
+/// Up to 3 accesses a thread and 4 warps; wider rows take up to 5 accesses, or 8 if they have no
+/// gate; and 8 warps up to 8: more threads wait for each other longer, and more accesses take
+/// registers that other rows could have.
+template <bool Gated, int Width, class F>
 void with_forward_team(std::int64_t features, F f) {
   const std::int64_t accesses = features / Width;
   if (accesses <= 8) return f(constant<8>{}, constant<1>{});
@@ -29,8 +29,9 @@ void with_forward_team(std::int64_t features, F f) {
   };
   if (accesses <= 32 * 3) return of_team(constant<32>{}, constant<1>{}, constant<3>{});
   if (accesses <= 64 * 3) return of_team(constant<64>{}, constant<2>{}, constant<3>{});
-  if (accesses <= 128 * 5) return of_team(constant<128>{}, constant<2>{}, constant<5>{});
-  return of_team(constant<256>{}, constant<3>{}, constant<8>{});
+  constexpr int wide = Gated ? 5 : 8;
+  if (accesses <= 128 * wide) return of_team(constant<128>{}, constant<2>{}, constant<wide>{});
+  return of_team(constant<256>{}, constant<(wide + 1) / 2>{}, constant<8>{});
 }
 
 /// The arguments without a gate as `forward_tiles` takes them.
@@ -78,7 +79,7 @@ void launch_forward(forward_arguments<X, M, Y> args, cudaStream_t stream,
 
   bool launched = false;
   const auto in_tiles = [&](auto team, auto packs) {
-    if constexpr (team.value <= 128) {
+    if constexpr (team.value <= 128 && packs.value <= 5) {
       constexpr int threads = tile_threads<team.value>, warps = team.value / 32;
       constexpr int team_rows = tile_rows_of_team<Gated, packs.value>;
       constexpr int tile_rows = team_rows * threads / team.value;
@@ -96,8 +97,7 @@ void launch_forward(forward_arguments<X, M, Y> args, cudaStream_t stream,
   };
   const auto in_rows = [&](auto team, auto packs) {
     constexpr int threads = forward_threads<team.value>, warps = team.value / 32;
-    constexpr bool two = packs.value == 1 || (!Gated && team.value == 256 && packs.value <= 4);
-    constexpr int rows = two ? 2 : 1;
+    constexpr int rows = packs.value == 1 ? 2 : 1;
     const std::size_t shared = warps > 1 ? rows * (2 * warps + 1) * sizeof(float) : 0;
     launched = true;
     device::launch_overlapping(overlaps, name,
@@ -108,9 +108,9 @@ void launch_forward(forward_arguments<X, M, Y> args, cudaStream_t stream,
   if (vectors && is_narrow(groups) && groups.rows <= max_blocks) {
     if (prefers_tiles<Gated>(groups, properties.multiprocessors) &&
         bulk_copies_fit(features, args.residual, args.branch)) {
-      with_forward_team<width>(features, in_tiles);
+      with_forward_team<Gated, width>(features, in_tiles);
     }
-    if (!launched) with_forward_team<width>(features, in_rows);
+    if (!launched) with_forward_team<Gated, width>(features, in_rows);
   }
   if (launched) return;
 
