@@ -9,6 +9,10 @@
 #include "gate_residual_problem.hpp"
 #include "modulate_problem.hpp"
 
+// Compiled in modulate_float32.cpp and gate_residual_float32.cpp: it takes long.
+extern template class modulate_problem<float, float, float>;
+extern template class gate_residual_problem<float, float, float>;
+
 namespace {
 
 template <class T>

@@ -83,12 +83,9 @@ class gate_residual_problem : public modulated_problem<M, Y> {
     return args;
   }
 
-  static void forward(const forward_args& args, cudaStream_t stream = nullptr) {
-    adaptiveload::gate_residual_layernorm_modulate_forward(args, stream);
-  }
-  static void backward(const backward_args& args, cudaStream_t stream = nullptr) {
-    adaptiveload::gate_residual_layernorm_modulate_backward(args, stream);
-  }
+  // Not in the class, so that a file with `extern template` compiles no kernels.
+  static void forward(const forward_args& args, cudaStream_t stream = nullptr);
+  static void backward(const backward_args& args, cudaStream_t stream = nullptr);
 
   void launch(cudaStream_t stream = nullptr) override {
     forward(forward_arguments(), stream);
@@ -202,6 +199,16 @@ class gate_residual_problem : public modulated_problem<M, Y> {
   modulation_tensor<M> gate_;
   gradient_tensor dgate_;
 };
+
+template <class X, class M, class Y>
+void gate_residual_problem<X, M, Y>::forward(const forward_args& args, cudaStream_t stream) {
+  adaptiveload::gate_residual_layernorm_modulate_forward(args, stream);
+}
+
+template <class X, class M, class Y>
+void gate_residual_problem<X, M, Y>::backward(const backward_args& args, cudaStream_t stream) {
+  adaptiveload::gate_residual_layernorm_modulate_backward(args, stream);
+}
 
 template <class X, class M, class Y>
 operation gate_residual(const char* name) {

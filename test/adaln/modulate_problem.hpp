@@ -52,12 +52,9 @@ class modulate_problem : public modulated_problem<M, Y> {
     return args;
   }
 
-  static void forward(const forward_args& args, cudaStream_t stream = nullptr) {
-    adaptiveload::layernorm_modulate_forward(args, stream);
-  }
-  static void backward(const backward_args& args, cudaStream_t stream = nullptr) {
-    adaptiveload::layernorm_modulate_backward(args, stream);
-  }
+  // Not in the class, so that a file with `extern template` compiles no kernels.
+  static void forward(const forward_args& args, cudaStream_t stream = nullptr);
+  static void backward(const backward_args& args, cudaStream_t stream = nullptr);
 
   void launch(cudaStream_t stream = nullptr) override {
     forward(forward_arguments(), stream);
@@ -122,6 +119,16 @@ class modulate_problem : public modulated_problem<M, Y> {
  private:
   tensor<X> x_, dx_;
 };
+
+template <class X, class M, class Y>
+void modulate_problem<X, M, Y>::forward(const forward_args& args, cudaStream_t stream) {
+  adaptiveload::layernorm_modulate_forward(args, stream);
+}
+
+template <class X, class M, class Y>
+void modulate_problem<X, M, Y>::backward(const backward_args& args, cudaStream_t stream) {
+  adaptiveload::layernorm_modulate_backward(args, stream);
+}
 
 template <class X, class M, class Y>
 operation modulate(const char* name) {
